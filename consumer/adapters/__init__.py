@@ -1,0 +1,1 @@
+"""All I/O: the only modules that import aiokafka, vllm or redis."""

@@ -1,0 +1,50 @@
+"""Every failure the worker knows, by whose fault it is.
+
+| type                  | fault      | retried           | offset                                   | who sees it       |
+| --------------------- | ---------- | ----------------- | ---------------------------------------- | ----------------- |
+| RecordRejected        | the record | never             | advances once its answer is acknowledged | the caller        |
+| DependencyUnavailable | dependency | until it works    | held, only this lane waits               | metric, readiness |
+| PartitionLost         | nobody     | no                | not ours any more                        | metric            |
+| EngineDead            | dependency | no                | held; the process exits 1                | exit code, alert  |
+| SettingsInvalid       | operator   | no                | nothing was consumed; exit 2             | text with the fix |
+| anything else         | ours       | no                | held; the process crashes                | a bug             |
+
+An exception inside a pure per-record stage is `internal`: that record's error result and dead letter, never a crash.
+"""
+
+from schemas.errors import ErrorCode
+
+
+class RecordRejected(Exception):
+    """This record can never be answered with a score here; the caller gets `code` and `message`.
+
+    `message` never contains the caller's input and is at most a few hundred characters.
+    `index` names the offending item of the request's list, if it is one item's fault.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, *, index: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.index = index
+
+
+class DependencyUnavailable(Exception):
+    """Kafka or Redis did not take what we wrote; the same chunk goes again, in order, until it does."""
+
+    def __init__(self, dependency: str, reason: str) -> None:
+        super().__init__(f"{dependency}: {reason}")
+        self.dependency = dependency
+        self.reason = reason
+
+
+class PartitionLost(Exception):
+    """The group took these partitions from us; a commit for them was refused. Whoever owns them now redoes the work."""
+
+
+class EngineDead(Exception):
+    """Unrecoverable: the engine will not answer any more, what was in flight has no outcome."""
+
+
+class SettingsInvalid(Exception):
+    """The deployment cannot work as configured; the message names the setting, its value and the fix."""

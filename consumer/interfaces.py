@@ -1,0 +1,133 @@
+"""The ports of the worker: what the path needs from the world. Adapters implement them, fakes too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from consumer.records import (
+    EngineInput,
+    EngineOutput,
+    Message,
+    Prepared,
+    ScoreEntry,
+    Shaped,
+    SourceRecord,
+    TokenSequence,
+    TopicPartition,
+)
+from schemas.request import ScoringRequest
+
+Receive = Callable[[TopicPartition, Sequence[SourceRecord], int], None]
+"""(partition, records, next position); called with no await since the client's answer (delivery rule 1)."""
+
+
+class RecordSource(Protocol):
+    """A membership in the consumer group."""
+
+    async def join(
+        self,
+        assigned: Callable[[frozenset[TopicPartition]], Awaitable[None]],
+        revoked: Callable[[frozenset[TopicPartition]], Awaitable[None]],
+    ) -> None:
+        """Join the group. `assigned` starts before the first record of the new assignment can be received.
+
+        `revoked` is awaited before the partitions go to their next owner; it keeps its own deadline.
+        """
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions owned now."""
+
+    async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
+        """Ask each partition for at most `room` records and hand them to `receive`; returns how many came.
+
+        Waits up to `wait_seconds` when there is nothing. `receive` is also called, with no records, for a partition
+        whose position moved over markers or compacted records. Never cancel it.
+        """
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The group's committed offset, None when there is none."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit. Raises PartitionLost when the group refused, DependencyUnavailable when it may go again."""
+
+    async def leave(self) -> None:
+        """Leave the group and close; has its own deadline, never raises."""
+
+
+class ResultWriter(Protocol):
+    """The results topic."""
+
+    async def write(self, partition: int, messages: Sequence[Message]) -> None:
+        """One batch, acknowledged as a whole and in order. Raises DependencyUnavailable: send the same again."""
+
+
+class DeadLetterWriter(Protocol):
+    """The dead-letter topic."""
+
+    async def write(self, messages: Sequence[Message]) -> None:
+        """All acknowledged. Raises DependencyUnavailable: send the same again."""
+
+
+class ScoreStore(Protocol):
+    """The results cache, Redis."""
+
+    async def write(self, entries: Sequence[ScoreEntry]) -> int:
+        """Write what the fence allows and publish; returns how many writes the fence refused.
+
+        Raises DependencyUnavailable; the same entries may then be written again.
+        """
+
+
+class ScoringEngine(Protocol):
+    """The pooling engine, in this process. Takes micro-batches, never single records."""
+
+    def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
+        """One micro-batch; one future with one outcome per input, in the inputs' order.
+
+        The future raises EngineDead. A refusal of one input is its outcome, not an exception.
+        """
+
+    async def ping(self, timeout_seconds: float) -> None:
+        """A round trip through the engine's own loop. Raises EngineDead when it does not come back."""
+
+    async def stop(self) -> None:
+        """Stop the engine's processes. Call with nothing in flight."""
+
+
+class EncodedText(Protocol):
+    """Tokens of one text, without special tokens."""
+
+    @property
+    def ids(self) -> list[int]:
+        """Token ids."""
+
+
+class TextEncoder(Protocol):
+    """The model's tokenizer. Used from one thread at a time, outside the event loop."""
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """Tokenise a batch of texts, without special tokens; control tokens in a text are text."""
+
+    def single(self, text: EncodedText, max_tokens: int) -> TokenSequence:
+        """One text with the model's special tokens, cut at the right to `max_tokens` in all."""
+
+    def pair(self, query: EncodedText, document: EncodedText, max_tokens: int) -> TokenSequence:
+        """A pair with the model's special tokens; the query is kept whole, the document cut at the right.
+
+        Raises ValueError when query and special tokens leave no room for one token of the document.
+        """
+
+
+class Task(Protocol):
+    """One task on one model, in the shape of an IO processor: parse, prepare, shape. Pure and synchronous."""
+
+    def parse(self, request: ScoringRequest) -> list[str]:
+        """The texts to tokenise, in the order `prepare` wants them. Raises RecordRejected."""
+
+    def prepare(self, request: ScoringRequest, texts: Sequence[EncodedText]) -> Prepared:
+        """Sequences for the engine. Raises RecordRejected."""
+
+    def shape(self, prepared: Prepared, outputs: Sequence[EngineOutput]) -> Shaped:
+        """The contract's results, one output per input of `prepared`."""

@@ -1,0 +1,165 @@
+"""What travels along the path, one type per stage boundary.
+
+SourceRecord -> (decode, prepare) -> Prepared -> (engine) -> EngineOutput -> (shape) -> Outcome -> Chunk's messages
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schemas.errors import ErrorCode
+from schemas.request import ScoringRequest
+from schemas.wire import SealedResult
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Kafka headers in their order; keys may repeat, values may be None."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic. Equal to aiokafka's tuple of the same name."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """One record as Kafka gave it. `timestamp_ms` is the record's Kafka timestamp, Unix milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def size_bytes(self) -> int:
+        """Key, value and headers as held in memory."""
+        headers = sum(len(key) + len(value or b"") for key, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """Token ids of one sequence with its special tokens.
+
+    `second_segment_start`: index of the first token of segment 1 where the model has token_type_ids, else None.
+    """
+
+    ids: list[int]
+    second_segment_start: int | None = None
+    truncated: bool = False
+
+
+class Pooling(Enum):
+    """What the engine computes for one sequence; the values are vLLM's pooling tasks."""
+
+    EMBED = "embed"
+    CLASSIFY = "classify"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInput:
+    """One sequence for the engine: what vLLM calls a request.
+
+    `token_ids`: plain ints, 0 <= id < vocabulary, at most the model's usable length, never empty.
+    `second_segment_start`: index of the first token of segment 1, for models with token_type_ids, else None.
+    """
+
+    token_ids: list[int]
+    pooling: Pooling
+    second_segment_start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputRejected:
+    """The engine's refusal of one sequence, or numbers that are not numbers. Its neighbours are not affected."""
+
+    code: ErrorCode
+    message: str
+
+
+EngineOutput = np.ndarray | InputRejected
+"""float32, shape [hidden] (EMBED) or [labels] (CLASSIFY): raw, without activation or normalisation."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A request ready for the engine.
+
+    `inputs`: the sequences, in the order in which they should enter the engine; may be empty if every item failed.
+    `item_errors`: index in the request's list -> why this item has no score.
+    `plan`: whatever the task's `shape` needs to put outputs back in their places; private to the task.
+    """
+
+    request: ScoringRequest
+    inputs: list[EngineInput]
+    item_errors: dict[int, InputRejected] = field(default_factory=dict)
+    truncated: list[int] = field(default_factory=list)
+    plan: Any = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens that enter the engine for this request."""
+        return sum(len(one.token_ids) for one in self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A task's answer, before it becomes bytes. `results`: the elements of the contract's `results`, in its order."""
+
+    results: list[dict[str, Any]]
+    scale: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record to be produced."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreEntry:
+    """One result for Redis. `value` is the same bytes as on the results topic and starts with status and source."""
+
+    id: str
+    value: bytes
+    status: str
+    ttl_seconds: int
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one record ended: a result, a dead letter, or both.
+
+    `result` lacks only its timings, known when it is handed over. `code` is None for an answered request.
+    """
+
+    result: SealedResult | None
+    result_headers: Headers = ()
+    id: str | None = None
+    ttl_seconds: int = 0
+    dead_letter: Message | None = None
+    code: ErrorCode | None = None
+    force: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """What it will weigh on the topics, timings estimated."""
+        result = self.result.size_bytes if self.result else 0
+        dead = len(self.dead_letter.value or b"") if self.dead_letter else 0
+        return result + dead + sum(len(key) + len(value or b"") for key, value in self.result_headers)

@@ -1,0 +1,1 @@
+"""Pure, synchronous stages of the path: no I/O, no clock of their own."""
