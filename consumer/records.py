@@ -109,6 +109,25 @@ class Prepared:
         """Tokens that enter the engine for this request."""
         return sum(len(one.token_ids) for one in self.inputs)
 
+    def deadline_unix_ms(self, record: SourceRecord) -> int | None:
+        """When the answer stops being wanted: as given, or counted from the record's Kafka timestamp."""
+        if self.request.timeout_ms is not None:
+            return record.timestamp_ms + self.request.timeout_ms
+        return self.request.deadline_unix_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a record gets an error result; with what the result still has to say. `id` is None: dead letter alone."""
+
+    code: ErrorCode
+    message: str
+    index: int | None = None
+    id: str | None = None
+    task: str | None = None
+    metadata: dict[str, Any] | None = None
+    ttl_seconds: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Shaped:

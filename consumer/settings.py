@@ -222,15 +222,15 @@ class CommitSettings(_Section):
 
     interval_ms: PositiveInt = 200
     """Between two commits."""
-    timeout_seconds: PositiveFloat = 10.0
+    timeout_seconds: PositiveFloat = 3.0
     """Deadline of one commit."""
 
 
 class ShutdownSettings(_Section):
     """Budgets of leaving partitions and of stopping."""
 
-    revoke_seconds: PositiveFloat = 15.0
-    """To finish what is in flight when partitions are revoked; at most 0.3 of the rebalance timeout."""
+    revoke_seconds: PositiveFloat = 12.0
+    """To finish what is in flight when partitions are revoked, before the last commit."""
     drain_seconds: PositiveFloat = 30.0
     """To finish what is in flight on SIGTERM."""
 
@@ -285,15 +285,12 @@ class Settings(BaseSettings):
                 f"kafka.rebalance_timeout_seconds + 5 ({kafka.rebalance_timeout_seconds + 5:g}), because joining waits at "
                 "the broker for the whole rebalance"
             )
-        if self.shutdown.revoke_seconds > 0.3 * kafka.rebalance_timeout_seconds:
+        leaving_seconds = self.shutdown.revoke_seconds + 2 * self.commit.timeout_seconds
+        if leaving_seconds > 0.3 * kafka.rebalance_timeout_seconds:
             raise ValueError(
-                f"shutdown.revoke_seconds is {self.shutdown.revoke_seconds:g}: set it to at most 0.3 x "
-                f"kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}), or raise that timeout"
-            )
-        if self.commit.timeout_seconds > self.shutdown.revoke_seconds:
-            raise ValueError(
-                f"commit.timeout_seconds is {self.commit.timeout_seconds:g}: set it to at most shutdown.revoke_seconds "
-                f"({self.shutdown.revoke_seconds:g}), or a revoke cannot commit within its budget"
+                f"shutdown.revoke_seconds + 2 x commit.timeout_seconds is {leaving_seconds:g}: set them to at most 0.3 x "
+                f"kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}) together, or raise that "
+                "timeout, so that a worker gives its partitions up before the group gives up on the worker"
             )
         if engine.max_model_len is not None and engine.max_num_batched_tokens < engine.max_model_len:
             raise ValueError(

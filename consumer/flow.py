@@ -1,0 +1,286 @@
+"""THE path. Read it top to bottom:
+
+receive -> decode, prepare -> admit -> engine -> shape, settle -> emit in order -> acknowledge -> commit
+
+Five loops on one event loop; between them stand the ledger (what is where) and the windows (how much may be inside).
+Data moves down this file. Only three things travel back up: room (windows to intake), the closing of a lane (rebalance
+to ledger), and the watermark (ledger to committer). An exception that leaves a loop ends the process: nothing that was
+not acknowledged has been committed, so whoever comes next finds all of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from consumer.clock import Clock
+from consumer.errors import DependencyUnavailable, PartitionLost
+from consumer.forming import Former, MicroBatch
+from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore, ScoringEngine
+from consumer.ledger import Chunk, Item, ItemState, Lane, LaneState, Ledger
+from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
+from consumer.settings import Settings
+from consumer.signals import Signal
+from consumer.stages.answer import Answerer
+from consumer.stages.hand_over import hand_over
+from consumer.stages.prepare import Preparer
+from consumer.tally import Tally
+from consumer.windows import EngineWindow
+from schemas.errors import ErrorCode
+
+FETCH_WAIT_SECONDS = 0.2
+"""How long an intake with nothing to take waits inside the client before it looks at the lanes' room again."""
+PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
+"""Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
+"""Between attempts at a dependency that does not take our writes, doubling."""
+
+log = structlog.get_logger()
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world, as the path needs it."""
+
+    source: RecordSource
+    engine: ScoringEngine
+    results: ResultWriter
+    dead_letters: DeadLetterWriter
+    scores: ScoreStore
+
+
+class Flow:
+    """Requests become committed scores. One per process; `run` until cancelled or `drain`ed."""
+
+    def __init__(self, ports: Ports, preparer: Preparer, answerer: Answerer, settings: Settings, clock: Clock) -> None:
+        self.ledger = Ledger(settings.limits)
+        self.window = EngineWindow(settings.engine.window_sequences, settings.engine.window_tokens)
+        self.tally = Tally()
+        self._ports = ports
+        self._preparer = preparer
+        self._answerer = answerer
+        self._former = Former(settings.micro_batch)
+        self._settings = settings
+        self._clock = clock
+        self._stages = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stages")
+        self._arrivals: deque[Item] = deque()
+        self._emitting: set[Lane] = set()
+        self._accepting = True
+        self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
+        self._commit_lock = asyncio.Lock()
+        self._tasks: asyncio.TaskGroup
+        self._intake: asyncio.Task[None]
+
+    async def run(self) -> None:
+        """All loops, until one fails (raises its exception in a group) or this task is cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            self._intake = self._tasks.create_task(self._receive())
+            for loop in (self._prepare, self._score, self._emit, self._commit):
+                self._tasks.create_task(loop())
+
+    # ------------------------------------------------------------------------------------------------- receive
+
+    async def _receive(self) -> None:
+        """Ask each partition for what fits; a partition without room is not asked, and so holds Kafka back."""
+        while self._accepting:
+            room = self.ledger.room()
+            if room:
+                await self._ports.source.fetch(room, self._received, FETCH_WAIT_SECONDS)
+            else:
+                await self._progress.wait(FETCH_WAIT_SECONDS)
+
+    def _received(self, partition: TopicPartition, records: Sequence[SourceRecord], next_offset: int) -> None:
+        items = self.ledger.receive(partition, records, next_offset, self._clock.monotonic())
+        self.tally.received += len(items)
+        self._arrivals.extend(items)
+        if items:
+            self._arrived.notify()
+
+    # ---------------------------------------------------------------------------------------- decode, prepare
+
+    async def _prepare(self) -> None:
+        """Bytes to token ids, in batches, outside the event loop."""
+        while True:
+            while not self._arrivals:
+                await self._arrived.wait()
+            items = self._next_arrivals()
+            prepared_batch = await self._in_thread(self._preparer.prepare, [item.record for item in items])
+            for item, prepared in zip(items, prepared_batch, strict=True):
+                if isinstance(prepared, Refusal):
+                    self._settle(item, self._answerer.refuse(item.record, prepared))
+                elif not prepared.inputs:
+                    self._settle(item, self._answerer.answer(item.record, prepared, []))
+                else:
+                    item.deadline_unix_ms = prepared.deadline_unix_ms(item.record)
+                    item.priority = prepared.request.priority
+                    item.lane.make_ready(item, prepared, self._clock.monotonic())
+            self._admission.notify()
+
+    def _next_arrivals(self) -> list[Item]:
+        items: list[Item] = []
+        size_bytes = 0
+        while self._arrivals and len(items) < PREPARE_RECORDS and size_bytes < PREPARE_BYTES:
+            item = self._arrivals.popleft()
+            if item.state is ItemState.RECEIVED:
+                items.append(item)
+                size_bytes += item.record.size_bytes
+        return items
+
+    # ------------------------------------------------------------------------------------------ admit -> engine
+
+    async def _score(self) -> None:
+        """Form micro-batches as long as the engine's window has room; several are in the engine at once."""
+        while True:
+            now = self._clock.monotonic()
+            wait_seconds = self._former.wait_seconds(self.ledger.lanes.values(), self.window, now)
+            if wait_seconds != 0:
+                await self._admission.wait(wait_seconds)
+                continue
+            batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
+            for item in batch.expired:
+                self._settle(item, self._answerer.refuse(item.record, _expired(item)))
+            if batch.pieces:
+                self.window.take(len(batch.inputs), batch.tokens)
+                self._tasks.create_task(self._score_batch(batch))
+            elif not batch.expired:
+                await self._admission.wait()
+
+    # ------------------------------------------------------------------------------- engine -> shape -> settle
+
+    async def _score_batch(self, batch: MicroBatch) -> None:
+        try:
+            outputs = await self._ports.engine.submit(batch.inputs)
+        finally:
+            self.window.give_back(len(batch.inputs), batch.tokens)
+            self._admission.notify()
+        self.tally.scored_sequences += len(batch.inputs)
+        self.tally.scored_tokens += batch.tokens
+        complete = batch.put_back(outputs, self._clock.monotonic())
+        outcomes = await self._in_thread(self._answerer.answer_all, complete)
+        for item, outcome in zip(complete, outcomes, strict=True):
+            self._settle(item, outcome)
+
+    def _settle(self, item: Item, outcome: Outcome) -> None:
+        if item.lane.settle(item, outcome, self._clock.monotonic()):
+            self._emitting.add(item.lane)
+            self._settled.notify()
+
+    # ------------------------------------------------------------------------------------- emit -> acknowledge
+
+    async def _emit(self) -> None:
+        """From each lane's head, in order, one chunk at a time."""
+        limits = self._settings.limits
+        while True:
+            while not self._emitting:
+                await self._settled.wait()
+            lane = self._emitting.pop()
+            chunk = lane.take_chunk(limits.chunk_records, limits.chunk_bytes, limits.max_uncommitted_records)
+            if chunk:
+                self._tasks.create_task(self._deliver(chunk))
+
+    async def _deliver(self, chunk: Chunk) -> None:
+        """Out of the worker: acknowledged by every sink, each tried until it takes the chunk or the lane is closed."""
+        lane = chunk.lane
+        out = hand_over(chunk, self._clock.monotonic(), self._clock.unix_ms())
+        results, dead_letters, scores = self._ports.results, self._ports.dead_letters, self._ports.scores
+        writes = []
+        if out.results:
+            writes.append(self._until_taken(lane, lambda: results.write(lane.partition.partition, out.results)))
+        if out.dead_letters:
+            writes.append(self._until_taken(lane, lambda: dead_letters.write(out.dead_letters)))
+        if out.scores:
+            writes.append(self._until_taken(lane, lambda: scores.write(out.scores)))
+        await asyncio.gather(*writes)
+        lane.delivered(chunk)
+        self.tally.delivered(chunk.items)
+        self._emitting.add(lane)
+        self._settled.notify()
+        self._progress.notify()
+
+    async def _until_taken(self, lane: Lane, write: Callable[[], Awaitable[object]]) -> None:
+        retry_seconds = FIRST_RETRY_SECONDS
+        while lane.state is not LaneState.CLOSED:
+            try:
+                await write()
+            except DependencyUnavailable as unavailable:
+                lane.held_by = unavailable.dependency
+                log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
+                await asyncio.sleep(retry_seconds)
+                retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
+            else:
+                lane.held_by = None
+                return
+
+    # --------------------------------------------------------------------------------------------------- commit
+
+    async def _commit(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.commit.interval_ms / 1000)
+            await self.commit_watermarks()
+
+    async def commit_watermarks(self) -> None:
+        """Commit what moved, one request in flight. A refusal is not a fault: the next owner redoes the work."""
+        async with self._commit_lock:
+            watermarks = self.ledger.uncommitted()
+            if not watermarks:
+                return
+            try:
+                await self._ports.source.commit({mark.lane.partition: mark.offset for mark in watermarks})
+            except (PartitionLost, DependencyUnavailable) as refused:
+                log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
+                return
+            self.ledger.committed(watermarks)
+            for mark in watermarks:
+                self._emitting.add(mark.lane)
+            self._settled.notify()
+
+    # ------------------------------------------------------------------------------------ assign, revoke, drain
+
+    async def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        """New lanes, before their first record: no await may come before this line."""
+        self.ledger.assigned(partitions)
+        self._progress.notify()
+
+    async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """Finish what was started, deliver, commit, within the revoke budget; then these lanes are over."""
+        await self._release(partitions, self._settings.shutdown.revoke_seconds)
+
+    async def drain(self) -> None:
+        """Take nothing new, finish what was started, deliver, commit, within the drain budget."""
+        self._accepting = False
+        self._progress.notify()
+        await self._release(list(self.ledger.lanes), self._settings.shutdown.drain_seconds)
+        # The client is only left when nobody is inside it; a rebalance may hold the intake there.
+        await asyncio.wait((self._intake,), timeout=self._settings.shutdown.revoke_seconds)
+
+    async def _release(self, partitions: Iterable[TopicPartition], budget_seconds: float) -> None:
+        lanes = self.ledger.begin_closing(partitions)
+        self._admission.notify()
+        try:
+            async with asyncio.timeout(budget_seconds):
+                while any(lane.items for lane in lanes):
+                    await self._progress.wait()
+        except TimeoutError:
+            log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.items])
+        await self.commit_watermarks()
+        self.ledger.close(lanes)
+
+    async def _in_thread(self, work: Callable[[Sequence[_In]], list[_Out]], inputs: Sequence[_In]) -> list[_Out]:
+        """A pure stage over a batch, outside the event loop, which has heartbeats to send meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._stages, work, inputs)
+
+
+def _expired(item: Item) -> Refusal:
+    assert item.prepared is not None
+    request = item.prepared.request
+    message = f"the deadline passed {item.deadline_unix_ms} before the request could enter the engine"
+    return Refusal(ErrorCode.EXPIRED, message, None, request.id, request.task, request.metadata, request.ttl_seconds)

@@ -1,0 +1,112 @@
+"""Decode and prepare: bytes -> request -> token ids, for a batch of records at once.
+
+All texts of the batch go through the tokenizer in one call. Every fault stays with its own record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.errors import RecordRejected
+from consumer.interfaces import EncodedText, Task, TextEncoder
+from consumer.records import Prepared, Refusal, SourceRecord
+from consumer.stages.faults import internal
+from schemas.errors import ErrorCode
+from schemas.headers import request_headers_problem
+from schemas.request import ScoringRequest
+from schemas.wire import RequestLimits, WireError, parse_request
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    request: ScoringRequest
+    task: Task
+    texts: list[str]
+
+
+class Preparer:
+    """Reads requests for one model."""
+
+    def __init__(
+        self, tasks: Mapping[str, Task], encoder: TextEncoder, served_names: Sequence[str], limits: RequestLimits
+    ) -> None:
+        self._tasks = tasks
+        self._encoder = encoder
+        self._served_names = frozenset(served_names)
+        self._limits = limits
+
+    def prepare(self, records: Sequence[SourceRecord]) -> list[Prepared | Refusal]:
+        """One outcome per record, in their order. Never raises for a record's sake."""
+        parsed = [self._parse(record) for record in records]
+        encoded = self._encode([one for one in parsed if isinstance(one, _Parsed)])
+        return [one if isinstance(one, Refusal) else self._prepare(one, next(encoded)) for one in parsed]
+
+    def _parse(self, record: SourceRecord) -> _Parsed | Refusal:
+        try:
+            request = parse_request(record.value, self._limits)
+        except WireError as wrong:
+            return Refusal(wrong.code, wrong.message, wrong.index, wrong.id, wrong.task, wrong.metadata)
+        except Exception as fault:  # noqa: BLE001 -- a pure stage's fault is this record's `internal`
+            rejected = internal("decode", fault)
+            return Refusal(rejected.code, rejected.message)
+        try:
+            self._check_headers(record)
+            task = self._task_for(request)
+            return _Parsed(request, task, task.parse(request))
+        except Exception as fault:  # noqa: BLE001
+            return refusal_of(request, fault, "parse")
+
+    def _check_headers(self, record: SourceRecord) -> None:
+        if problem := request_headers_problem(record.headers):
+            raise RecordRejected(ErrorCode.SCHEMA, problem)
+
+    def _task_for(self, request: ScoringRequest) -> Task:
+        if request.model is not None and request.model not in self._served_names:
+            names = ", ".join(sorted(self._served_names))
+            raise RecordRejected(ErrorCode.WRONG_MODEL, f"`model` is not served here; this worker serves {names}")
+        task = self._tasks.get(request.task)
+        if task is None:
+            able = ", ".join(sorted(self._tasks))
+            raise RecordRejected(
+                ErrorCode.UNSUPPORTED_TASK, f"the loaded model cannot do task `{request.task}`; it can do {able}"
+            )
+        return task
+
+    def _encode(self, parsed: Sequence[_Parsed]) -> Iterator[Sequence[EncodedText] | Exception]:
+        """The texts of each record, from one call of the tokenizer; alone, where the call for all fails."""
+        try:
+            encoded = self._encoder.encode([text for one in parsed for text in one.texts])
+        except Exception:  # noqa: BLE001 -- one record's text may be at fault: find out whose
+            for one in parsed:
+                try:
+                    yield self._encoder.encode(one.texts)
+                except Exception as fault:  # noqa: BLE001
+                    yield fault
+            return
+        position = 0
+        for one in parsed:
+            yield encoded[position : position + len(one.texts)]
+            position += len(one.texts)
+
+    def _prepare(self, parsed: _Parsed, texts: Sequence[EncodedText] | Exception) -> Prepared | Refusal:
+        try:
+            if isinstance(texts, Exception):
+                raise texts
+            return parsed.task.prepare(parsed.request, texts)
+        except Exception as fault:  # noqa: BLE001
+            return refusal_of(parsed.request, fault, "prepare")
+
+
+def refusal_of(request: ScoringRequest, fault: Exception, stage: str) -> Refusal:
+    """Whatever a pure stage raised for this request, as the answer it gets."""
+    rejected = fault if isinstance(fault, RecordRejected) else internal(stage, fault)
+    return Refusal(
+        rejected.code,
+        rejected.message,
+        rejected.index,
+        request.id,
+        request.task,
+        request.metadata,
+        request.ttl_seconds,
+    )
