@@ -1,0 +1,99 @@
+"""A single Apache Kafka broker (KRaft) on this machine, for tests and for trying things.
+
+    python -m scripts.kafka home                                  print the distribution's folder, fetched if needed
+    python -m scripts.kafka start DATA_DIR PORT [KEY=VALUE ...]    run a broker in the foreground on 127.0.0.1:PORT
+
+PORT + 1 is the controller's. KEY=VALUE are added to the broker's properties. A second start on the same DATA_DIR is a
+restart of the same broker. Ctrl-C stops it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from scripts.java import java_home
+from scripts.kafka_home import kafka_home
+
+HEAP = "-Xms256m -Xmx512m"
+
+
+def broker_properties(data: Path, port: int, more: Mapping[str, str]) -> dict[str, str]:
+    """Properties of a broker that is its own controller; `more` wins."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{port + 1}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(data / "log"),
+        # A misspelt topic must be an error, as it is in production.
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        # One broker: internal topics have one copy, and few partitions, so that a start is quick.
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "4",
+        **more,
+    }
+
+
+def environment(data: Path) -> dict[str, str]:
+    """What Kafka's scripts need: a Java, a small heap, a writable folder for their own logs."""
+    logs = data / "server-logs"
+    return {"KAFKA_HEAP_OPTS": HEAP, **os.environ, "JAVA_HOME": str(java_home()), "LOG_DIR": str(logs)}
+
+
+def prepare(data: Path, port: int, more: Mapping[str, str]) -> list[str]:
+    """Write the properties, format the data folder if it is new; returns the command that runs the broker.
+
+    Raises RuntimeError when there is no Kafka, no Java, or the folder cannot be formatted.
+    """
+    home = kafka_home()
+    data.mkdir(parents=True, exist_ok=True)
+    properties = data / "server.properties"
+    lines = [f"{key}={value}\n" for key, value in broker_properties(data, port, more).items()]
+    properties.write_text("".join(lines))
+    if not (data / "log" / "meta.properties").exists():
+        # Kafka's own form of an id: a UUID in 22 characters of URL-safe base64.
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [str(home / "bin" / "kafka-storage.sh"), "format", f"--cluster-id={cluster}", "-c", str(properties)]
+        formatted = subprocess.run(command, env=environment(data), capture_output=True, text=True, check=False)
+        if formatted.returncode != 0:
+            raise RuntimeError(f"cannot format {data}: {formatted.stdout}{formatted.stderr}")
+    return [str(home / "bin" / "kafka-server-start.sh"), str(properties)]
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 1: no Kafka, no Java or no usable folder; 2: usage."""
+    try:
+        match arguments:
+            case ["home"]:
+                print(kafka_home())
+                return 0
+            case ["start", folder, port, *pairs] if port.isdigit() and all("=" in pair for pair in pairs):
+                data = Path(folder).resolve()
+                command = prepare(data, int(port), dict(pair.split("=", 1) for pair in pairs))
+                # The broker takes this process's place, so that signals and the exit code are its own.
+                os.execve(command[0], command, environment(data))  # noqa: S606
+    except RuntimeError as failed:
+        print(f"kafka: {failed}", file=sys.stderr)
+        return 1
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
