@@ -1,13 +1,13 @@
 """Every failure the worker knows, by whose fault it is.
 
-| type                  | fault      | retried           | offset                                   | who sees it       |
-| --------------------- | ---------- | ----------------- | ---------------------------------------- | ----------------- |
-| RecordRejected        | the record | never             | advances once its answer is acknowledged | the caller        |
-| DependencyUnavailable | dependency | until it works    | held, only this lane waits               | metric, readiness |
-| PartitionLost         | nobody     | no                | not ours any more                        | metric            |
-| EngineDead            | dependency | no                | held; the process exits 1                | exit code, alert  |
-| SettingsInvalid       | operator   | no                | nothing was consumed; exit 2             | text with the fix |
-| anything else         | ours       | no                | held; the process crashes                | a bug             |
+| type                  | fault      | retried        | offset                            | who sees it       |
+| --------------------- | ---------- | -------------- | --------------------------------- | ----------------- |
+| RecordRejected        | the record | never          | advances when its answer is acked | the caller        |
+| DependencyUnavailable | dependency | until it works | held, only this lane waits        | metric, readiness |
+| PartitionLost         | nobody     | no             | not ours any more                 | metric            |
+| EngineDead            | dependency | no             | held; the process exits 1         | exit code, alert  |
+| SettingsInvalid       | operator   | no             | nothing was consumed; exit 2      | text with the fix |
+| anything else         | ours       | no             | held; the process crashes         | a bug             |
 
 An exception inside a pure per-record stage is `internal`: that record's error result and dead letter, never a crash.
 """

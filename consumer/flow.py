@@ -1,4 +1,4 @@
-"""THE path. Read it top to bottom:
+"""THE path, top to bottom.
 
 receive -> decode, prepare -> admit -> engine -> shape, settle -> emit in order -> acknowledge -> commit
 
@@ -20,7 +20,7 @@ from typing import TypeVar
 import structlog
 
 from consumer.clock import Clock
-from consumer.errors import DependencyUnavailable, PartitionLost
+from consumer.errors import DependencyUnavailable, PartitionLost, RecordRejected
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore, ScoringEngine
 from consumer.ledger import Chunk, Item, ItemState, Lane, LaneState, Ledger
@@ -29,7 +29,7 @@ from consumer.settings import Settings
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
-from consumer.stages.prepare import Preparer
+from consumer.stages.prepare import Preparer, refusal_of
 from consumer.tally import Tally
 from consumer.windows import EngineWindow
 from schemas.errors import ErrorCode
@@ -118,10 +118,8 @@ class Flow:
                 if isinstance(prepared, Refusal):
                     self._settle(item, self._answerer.refuse(item.record, prepared))
                 elif not prepared.inputs:
-                    self._settle(item, self._answerer.answer(item.record, prepared, []))
+                    self._settle(item, self._answerer.answer(item.record, prepared, ()))
                 else:
-                    item.deadline_unix_ms = prepared.deadline_unix_ms(item.record)
-                    item.priority = prepared.request.priority
                     item.lane.make_ready(item, prepared, self._clock.monotonic())
             self._admission.notify()
 
@@ -165,9 +163,12 @@ class Flow:
         self.tally.scored_sequences += len(batch.inputs)
         self.tally.scored_tokens += batch.tokens
         complete = batch.put_back(outputs, self._clock.monotonic())
-        outcomes = await self._in_thread(self._answerer.answer_all, complete)
+        outcomes = await self._in_thread(self._answer, complete)
         for item, outcome in zip(complete, outcomes, strict=True):
             self._settle(item, outcome)
+
+    def _answer(self, items: Sequence[Item]) -> list[Outcome]:
+        return [self._answerer.answer(*item.scored) for item in items]
 
     def _settle(self, item: Item, outcome: Outcome) -> None:
         if item.lane.settle(item, outcome, self._clock.monotonic()):
@@ -281,6 +282,5 @@ class Flow:
 
 def _expired(item: Item) -> Refusal:
     assert item.prepared is not None
-    request = item.prepared.request
-    message = f"the deadline passed {item.deadline_unix_ms} before the request could enter the engine"
-    return Refusal(ErrorCode.EXPIRED, message, None, request.id, request.task, request.metadata, request.ttl_seconds)
+    rejected = RecordRejected(ErrorCode.EXPIRED, "the deadline passed before the request could enter the engine")
+    return refusal_of(item.prepared.request, rejected, "admit")

@@ -75,6 +75,13 @@ class Item:
         """In its partition."""
         return self.record.offset
 
+    @property
+    def scored(self) -> tuple[SourceRecord, Prepared, list[EngineOutput]]:
+        """What the shape stage needs. Caller: the flow, once the engine has returned every sequence."""
+        if self.prepared is None or self.returned < len(self.outputs):
+            raise LedgerFault(f"offset {self.offset} is not complete. This is a bug.")
+        return self.record, self.prepared, [output for output in self.outputs if output is not None]
+
 
 @dataclass(slots=True, eq=False)
 class Chunk:
@@ -163,6 +170,8 @@ class Lane:
         if item.state is not ItemState.RECEIVED:
             return
         item.prepared = prepared
+        item.deadline_unix_ms = prepared.deadline_unix_ms(item.record)
+        item.priority = prepared.request.priority
         item.outputs = [None] * len(prepared.inputs)
         item.ready_at = now
         self.ready.append(item)

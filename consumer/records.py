@@ -26,6 +26,14 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class ModelIdentity(NamedTuple):
+    """What a result says of the model that computed it; two results compare only when `fingerprint` is equal."""
+
+    name: str
+    revision: str | None
+    fingerprint: str
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """One record as Kafka gave it. `timestamp_ms` is the record's Kafka timestamp, Unix milliseconds."""

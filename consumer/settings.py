@@ -275,32 +275,32 @@ class Settings(BaseSettings):
         kafka, engine, limits = self.kafka, self.engine, self.limits
         if kafka.heartbeat_interval_seconds > kafka.session_timeout_seconds / 3:
             raise ValueError(
-                f"kafka.heartbeat_interval_seconds is {kafka.heartbeat_interval_seconds:g}: set it to at most a third of "
-                f"kafka.session_timeout_seconds ({kafka.session_timeout_seconds:g}), that is "
+                f"kafka.heartbeat_interval_seconds is {kafka.heartbeat_interval_seconds:g}: set it to at most a third "
+                f"of kafka.session_timeout_seconds ({kafka.session_timeout_seconds:g}), that is "
                 f"{kafka.session_timeout_seconds / 3:g}, so that one lost heartbeat does not end the membership"
             )
         if kafka.request_timeout_seconds < kafka.rebalance_timeout_seconds + 5:
             raise ValueError(
                 f"kafka.request_timeout_seconds is {kafka.request_timeout_seconds:g}: set it to at least "
-                f"kafka.rebalance_timeout_seconds + 5 ({kafka.rebalance_timeout_seconds + 5:g}), because joining waits at "
-                "the broker for the whole rebalance"
+                f"kafka.rebalance_timeout_seconds + 5 ({kafka.rebalance_timeout_seconds + 5:g}), because joining waits "
+                "at the broker for the whole rebalance"
             )
         leaving_seconds = self.shutdown.revoke_seconds + 2 * self.commit.timeout_seconds
         if leaving_seconds > 0.3 * kafka.rebalance_timeout_seconds:
             raise ValueError(
-                f"shutdown.revoke_seconds + 2 x commit.timeout_seconds is {leaving_seconds:g}: set them to at most 0.3 x "
-                f"kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}) together, or raise that "
-                "timeout, so that a worker gives its partitions up before the group gives up on the worker"
+                f"shutdown.revoke_seconds + 2 x commit.timeout_seconds is {leaving_seconds:g}: set them to at most 0.3 "
+                f"x kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}) together, or raise "
+                "that timeout, so that a worker gives its partitions up before the group gives up on the worker"
             )
         if engine.max_model_len is not None and engine.max_num_batched_tokens < engine.max_model_len:
             raise ValueError(
-                f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least engine.max_model_len "
-                f"({engine.max_model_len}), because every sequence runs in one step"
+                f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least "
+                f"engine.max_model_len ({engine.max_model_len}), because every sequence runs in one step"
             )
         if engine.max_num_batched_tokens < engine.max_num_seqs:
             raise ValueError(
-                f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least engine.max_num_seqs "
-                f"({engine.max_num_seqs})"
+                f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least "
+                f"engine.max_num_seqs ({engine.max_num_seqs})"
             )
         if engine.kind is EngineKind.VLLM and not engine.model:
             raise ValueError("engine.model is empty: name a Hugging Face model or a local folder")

@@ -13,7 +13,7 @@ from consumer.interfaces import EncodedText, Task, TextEncoder
 from consumer.records import Prepared, Refusal, SourceRecord
 from consumer.stages.faults import internal
 from schemas.errors import ErrorCode
-from schemas.headers import request_headers_problem
+from schemas.headers import HeadersTooLarge, check_request_headers
 from schemas.request import ScoringRequest
 from schemas.wire import RequestLimits, WireError, parse_request
 
@@ -58,8 +58,10 @@ class Preparer:
             return refusal_of(request, fault, "parse")
 
     def _check_headers(self, record: SourceRecord) -> None:
-        if problem := request_headers_problem(record.headers):
-            raise RecordRejected(ErrorCode.SCHEMA, problem)
+        try:
+            check_request_headers(record.headers)
+        except HeadersTooLarge as too_large:
+            raise RecordRejected(ErrorCode.SCHEMA, str(too_large)) from None
 
     def _task_for(self, request: ScoringRequest) -> Task:
         if request.model is not None and request.model not in self._served_names:
@@ -90,9 +92,9 @@ class Preparer:
             position += len(one.texts)
 
     def _prepare(self, parsed: _Parsed, texts: Sequence[EncodedText] | Exception) -> Prepared | Refusal:
+        if isinstance(texts, Exception):
+            return refusal_of(parsed.request, texts, "tokenise")
         try:
-            if isinstance(texts, Exception):
-                raise texts
             return parsed.task.prepare(parsed.request, texts)
         except Exception as fault:  # noqa: BLE001
             return refusal_of(parsed.request, fault, "prepare")

@@ -11,9 +11,11 @@ from consumer.ledger import Item, ItemState, Lane, LaneState, Ledger
 from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition
 from consumer.settings import LimitSettings
 from schemas.errors import ErrorCode
+from schemas.request import Document, ScoreRequest
 
 PARTITION = TopicPartition("score.requests", 3)
 LIMITS = LimitSettings(lane_records=40, chunk_records=7, max_uncommitted_records=15, memory_bytes=400_000)
+REQUEST = ScoreRequest(id="1", task="score", query="q", document=Document(text="d"))
 ANSWER = Outcome(result=None, code=ErrorCode.EXPIRED)
 
 
@@ -76,7 +78,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def start(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from(self.in_work))
         if item.state is ItemState.RECEIVED:
-            item.lane.make_ready(item, Prepared(request=None, inputs=[]), 0.0)  # type: ignore[arg-type]
+            item.lane.make_ready(item, Prepared(REQUEST, inputs=[]), 0.0)
             item.lane.start(item, now=1.0)
 
     @precondition(lambda self: self.in_work)

@@ -1,0 +1,164 @@
+"""An engine without a model: made-up but repeatable scores at a stated speed, for drills and tests.
+
+A document can misbehave on purpose. Each of the words in `ScriptedEncoder.WORDS` is one token of its own:
+`!reject` is refused by the engine, `!nan` comes back as not-a-number, `!die` kills the engine, `!hold` waits for
+`release`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from consumer.errors import EngineDead
+from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling, TokenSequence
+from consumer.settings import EngineSettings
+from schemas.errors import ErrorCode
+
+VOCABULARY = 30_000
+EMBEDDING_DIMENSIONS = 8
+START, SEPARATOR = 1, 2
+REJECT, NAN, DIE, HOLD = 3, 4, 5, 6
+WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD}
+_FIRST_WORD_ID = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Token ids of one text, one per word."""
+
+    ids: list[int]
+
+
+class ScriptedEncoder:
+    """A tokenizer that needs no model: a word is a token, its id a checksum."""
+
+    def encode(self, texts: Sequence[str]) -> list[Words]:
+        """Without special tokens."""
+        return [Words([_word_id(word) for word in text.split()]) for text in texts]
+
+    def single(self, text: Words, max_tokens: int) -> TokenSequence:
+        """[START] text [SEPARATOR]."""
+        kept = text.ids[: max_tokens - 2]
+        return TokenSequence([START, *kept, SEPARATOR], None, len(kept) < len(text.ids))
+
+    def pair(self, query: Words, document: Words, max_tokens: int) -> TokenSequence:
+        """[START] query [SEPARATOR] document [SEPARATOR]. Raises ValueError without room for the document."""
+        room = max_tokens - len(query.ids) - 3
+        if room < 1:
+            raise ValueError("no room for a document")
+        kept = document.ids[:room]
+        ids = [START, *query.ids, SEPARATOR, *kept, SEPARATOR]
+        return TokenSequence(ids, len(query.ids) + 2, len(kept) < len(document.ids))
+
+
+def _word_id(word: str) -> int:
+    return WORDS.get(word) or _FIRST_WORD_ID + zlib.crc32(word.encode()) % (VOCABULARY - _FIRST_WORD_ID)
+
+
+def scripted_output(one: EngineInput) -> EngineOutput:
+    """The output of one sequence: depends on its token ids alone, so that replays agree."""
+    if REJECT in one.token_ids:
+        return InputRejected(ErrorCode.ENGINE_REJECTED, "the scripted engine refuses this text")
+    if NAN in one.token_ids:
+        return InputRejected(ErrorCode.NON_FINITE, "the engine returned a number that is not finite")
+    seed = zlib.crc32(np.asarray(one.token_ids, dtype=np.uint32).tobytes())
+    size = EMBEDDING_DIMENSIONS if one.pooling is Pooling.EMBED else 1
+    return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+
+
+@dataclass(slots=True)
+class _Submitted:
+    inputs: Sequence[EngineInput]
+    future: asyncio.Future[list[EngineOutput]]
+    outputs: list[EngineOutput] = field(default_factory=list)
+
+
+class ScriptedEngine:
+    """Steps like a real engine: a queue, `max_num_seqs` sequences a step, `scripted_seconds_per_step` each."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._step_sequences = settings.max_num_seqs
+        self._step_seconds = settings.scripted_seconds_per_step
+        self._queue: deque[_Submitted] = deque()
+        self._held: list[_Submitted] = []
+        self._dead = False
+        self._work = asyncio.Event()
+        self._loop = asyncio.get_running_loop().create_task(self._run())
+        self.largest_queue_sequences = 0
+
+    def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
+        """One micro-batch, one future."""
+        future: asyncio.Future[list[EngineOutput]] = asyncio.get_running_loop().create_future()
+        submitted = _Submitted(inputs, future)
+        if self._dead:
+            future.set_exception(EngineDead("the scripted engine is dead"))
+        elif any(HOLD in one.token_ids for one in inputs):
+            self._held.append(submitted)
+        else:
+            self._queue.append(submitted)
+            self.largest_queue_sequences = max(self.largest_queue_sequences, self.queued_sequences)
+            self._work.set()
+        return future
+
+    @property
+    def queued_sequences(self) -> int:
+        """Submitted and not yet returned, without the held ones."""
+        return sum(len(one.inputs) - len(one.outputs) for one in self._queue)
+
+    def release(self) -> None:
+        """Let the held micro-batches go."""
+        self._queue.extend(self._held)
+        self._held.clear()
+        self._work.set()
+
+    async def ping(self, timeout_seconds: float) -> None:
+        """Raises EngineDead once it died."""
+        del timeout_seconds
+        if self._dead:
+            raise EngineDead("the scripted engine is dead")
+
+    async def stop(self) -> None:
+        """End the stepping."""
+        self._loop.cancel()
+        await asyncio.wait((self._loop,))
+
+    async def _run(self) -> None:
+        while not self._dead:
+            self._work.clear()
+            while self._queue:
+                await asyncio.sleep(self._step_seconds)
+                self._step()
+            await self._work.wait()
+
+    def _step(self) -> None:
+        room = self._step_sequences
+        while self._queue and room:
+            submitted = self._queue[0]
+            done = len(submitted.outputs)
+            now = submitted.inputs[done : done + room]
+            if any(DIE in one.token_ids for one in now):
+                self._die()
+                return
+            submitted.outputs.extend(scripted_output(one) for one in now)
+            room -= len(now)
+            if len(submitted.outputs) == len(submitted.inputs):
+                self._queue.popleft()
+                if not submitted.future.done():
+                    submitted.future.set_result(submitted.outputs)
+
+    def _die(self) -> None:
+        self._dead = True
+        for submitted in (*self._queue, *self._held):
+            if not submitted.future.done():
+                submitted.future.set_exception(EngineDead("the scripted engine died"))
+        self._queue.clear()
+        self._held.clear()
+
+
+__all__ = ["ScriptedEncoder", "ScriptedEngine", "scripted_output"]

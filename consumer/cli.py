@@ -1,0 +1,142 @@
+"""The one console script, `scorestream`. Arguments only; everything heavy is imported by the command that needs it.
+
+Exit codes: 0 ok, 1 failure, 2 usage or settings, 3 verify mismatch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from producer_tools.cli import app as tools
+
+if TYPE_CHECKING:
+    from consumer.settings import Settings
+
+app = typer.Typer(
+    name="scorestream",
+    help="Streaming scoring with vLLM: requests in from Kafka, scores out to Kafka and Redis.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", help="YAML file of settings.", exists=True, dir_okay=False, envvar="SCORESTREAM_CONFIG"),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting, as in --set kafka.group_id=ranking; above environment and file."),
+]
+Model = Annotated[str | None, typer.Option("--model", help="Short for --set engine.model=...")]
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap-servers", help="Short for --set kafka.bootstrap_servers=")]
+RedisUrl = Annotated[str | None, typer.Option("--redis-url", help="Short for --set redis.url=...")]
+
+
+@app.command()
+def run(
+    config: ConfigFile = None,
+    override: Overrides = None,
+    model: Model = None,
+    bootstrap_servers: Bootstrap = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Run a worker until SIGTERM or Ctrl-C, which drain it; a second one quits at once."""
+    settings = _settings(config, override, model, bootstrap_servers, redis_url)
+    from consumer.worker import main as run_worker  # noqa: PLC0415 -- heavy
+
+    raise typer.Exit(run_worker(settings))
+
+
+@app.command()
+def check(
+    config: ConfigFile = None,
+    override: Overrides = None,
+    model: Model = None,
+    bootstrap_servers: Bootstrap = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Find out what would keep a worker from starting, each with its fix; exit 2 if anything would."""
+    settings = _settings(config, override, model, bootstrap_servers, redis_url)
+    from consumer.worker import check as check_worker  # noqa: PLC0415 -- heavy
+
+    raise typer.Exit(check_worker(settings))
+
+
+@app.command()
+def config(
+    config: ConfigFile = None,
+    override: Overrides = None,
+    model: Model = None,
+    bootstrap_servers: Bootstrap = None,
+    redis_url: RedisUrl = None,
+) -> None:
+    """Print the settings in force as YAML, secrets masked."""
+    import yaml  # noqa: PLC0415 -- heavy
+
+    settings = _settings(config, override, model, bootstrap_servers, redis_url)
+    sys.stdout.write(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
+
+
+@app.command()
+def schema(
+    message: Annotated[str, typer.Argument(help="request, result, or asyncapi.")] = "request",
+) -> None:
+    """Print the wire contract: a JSON Schema, or the AsyncAPI document."""
+    from schemas.export import documents  # noqa: PLC0415 -- heavy
+
+    known = {Path(name).name.split(".")[0]: text for name, text in documents().items()}
+    if message not in known:
+        raise typer.BadParameter(f"one of {', '.join(sorted(known))}")
+    sys.stdout.write(known[message])
+
+
+@app.command()
+def ceiling(
+    requests: Annotated[Path, typer.Argument(help="JSONL file of requests.", exists=True, dir_okay=False)],
+    config: ConfigFile = None,
+    override: Overrides = None,
+    model: Model = None,
+) -> None:
+    """Measure the engine alone: vLLM offline on these requests' own token ids; prints one JSON object."""
+    settings = _settings(config, override, model, None, None)
+    from consumer.adapters.vllm_offline import measure_ceiling  # noqa: PLC0415 -- heavy
+
+    measure_ceiling(settings, requests, sys.stdout)
+
+
+def _settings(
+    config: Path | None, override: list[str] | None, model: str | None, bootstrap: str | None, redis_url: str | None
+) -> Settings:
+    from consumer.errors import SettingsInvalid  # noqa: PLC0415 -- heavy
+    from consumer.settings import load_settings  # noqa: PLC0415 -- heavy
+
+    if config is not None:
+        os.environ["SCORESTREAM_CONFIG"] = str(config)
+    overrides: dict[str, str] = {}
+    for one in override or ():
+        path, equals, value = one.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--set {one}: write PATH=VALUE, as in --set kafka.group_id=ranking")
+        overrides[path] = value
+    shorts = {"engine.model": model, "kafka.bootstrap_servers": bootstrap, "redis.url": redis_url}
+    overrides.update({path: value for path, value in shorts.items() if value is not None})
+    try:
+        return load_settings(overrides)
+    except SettingsInvalid as invalid:
+        typer.echo(f"settings: {invalid}", err=True)
+        raise typer.Exit(2) from None
+
+
+# The tools' commands stand beside the worker's: publish, get, watch, verify, replay, bench, demo.
+app.registered_commands.extend(tools.registered_commands)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,174 @@
+"""Shape: what the engine returned, or why there is nothing to return, as the bytes that answer the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.interfaces import Task
+from consumer.records import (
+    EngineOutput,
+    Headers,
+    Message,
+    ModelIdentity,
+    Outcome,
+    Prepared,
+    Refusal,
+    Shaped,
+    SourceRecord,
+)
+from consumer.stages.prepare import refusal_of
+from schemas import headers as wire_headers
+from schemas.dead_letter import Reason, dead_letter
+from schemas.errors import ErrorCode
+from schemas.wire import SealedResult, seal_result
+
+RECORD_OVERHEAD_BYTES = 128
+"""Of one record in a Kafka batch, above its key, value and headers: lengths, and its share of the batch's header."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimits:
+    """What the topics take, and who signs."""
+
+    max_result_bytes: int
+    max_dead_letter_bytes: int
+    default_ttl_seconds: int
+    group_id: str
+    worker_version: str
+
+
+class Answerer:
+    """Turns outcomes into results and dead letters, for one model."""
+
+    def __init__(self, tasks: Mapping[str, Task], model: ModelIdentity, limits: AnswerLimits) -> None:
+        self._tasks = tasks
+        self._model = model
+        self._limits = limits
+
+    def answer(self, record: SourceRecord, prepared: Prepared, outputs: Sequence[EngineOutput]) -> Outcome:
+        """The result of a scored request; an error result where nothing of it can be answered."""
+        try:
+            shaped = self._tasks[prepared.request.task].shape(prepared, outputs)
+            return self._result(record, prepared, shaped)
+        except Exception as fault:  # noqa: BLE001 -- a pure stage's fault is this record's `internal`
+            return self.refuse(record, refusal_of(prepared.request, fault, "shape"))
+
+    def refuse(self, record: SourceRecord, refusal: Refusal) -> Outcome:
+        """An error result where the id is known, and a dead letter where the contract's table says so."""
+        letter = self._dead_letter(record, refusal) if refusal.code.dead_letter else None
+        if refusal.id is None:
+            return Outcome(result=None, dead_letter=letter, code=refusal.code)
+        sealed, headers = self._fitting_error(record, refusal)
+        return Outcome(
+            result=sealed,
+            result_headers=headers,
+            id=refusal.id,
+            ttl_seconds=refusal.ttl_seconds or self._limits.default_ttl_seconds,
+            dead_letter=letter,
+            code=refusal.code,
+            force=_forced(record),
+        )
+
+    def _result(self, record: SourceRecord, prepared: Prepared, shaped: Shaped) -> Outcome:
+        request = prepared.request
+        sealed = seal_result(
+            status="ok",
+            source=_source(record),
+            id=request.id,
+            task=request.task,
+            model=self._model,
+            scale=shaped.scale,
+            results=shaped.results,
+            failed=sorted(one["index"] for one in shaped.results if "error" in one),
+            truncated=sorted(prepared.truncated),
+            prompt_tokens=prepared.prompt_tokens,
+            error=None,
+            metadata=request.metadata,
+            dropped=(),
+        )
+        headers = _headers(record, record.headers, request.id, "ok")
+        size_bytes = _record_bytes(record.key, sealed, headers)
+        if size_bytes > self._limits.max_result_bytes:
+            message = f"the result has {size_bytes} bytes, the topic takes {self._limits.max_result_bytes}"
+            refusal = Refusal(
+                ErrorCode.RESULT_TOO_LARGE,
+                message,
+                None,
+                request.id,
+                request.task,
+                request.metadata,
+                request.ttl_seconds,
+            )
+            return self.refuse(record, refusal)
+        return Outcome(
+            result=sealed,
+            result_headers=headers,
+            id=request.id,
+            ttl_seconds=request.ttl_seconds or self._limits.default_ttl_seconds,
+            force=_forced(record),
+        )
+
+    def _fitting_error(self, record: SourceRecord, refusal: Refusal) -> tuple[SealedResult, Headers]:
+        """An error result always fits: the metadata is left out, then the caller's headers."""
+        assert refusal.id is not None
+        for dropped in ((), ("metadata",), ("metadata", "headers")):
+            sealed = seal_result(
+                status="error",
+                source=_source(record),
+                id=refusal.id,
+                task=refusal.task,
+                model=self._model,
+                scale=None,
+                results=(),
+                failed=(),
+                truncated=(),
+                prompt_tokens=None,
+                error=(refusal.code, refusal.message, refusal.index),
+                metadata=None if "metadata" in dropped else refusal.metadata,
+                dropped=dropped,
+            )
+            headers = _headers(record, () if "headers" in dropped else record.headers, refusal.id, "error")
+            if _record_bytes(record.key, sealed, headers) <= self._limits.max_result_bytes:
+                break
+        return sealed, headers
+
+    def _dead_letter(self, record: SourceRecord, refusal: Refusal) -> Message:
+        reason = Reason(
+            code=refusal.code,
+            message=refusal.message,
+            id=refusal.id,
+            source_topic=record.topic,
+            source_partition=record.partition,
+            source_offset=record.offset,
+            source_timestamp_ms=record.timestamp_ms,
+            group=self._limits.group_id,
+            attempts=1,
+            worker_version=self._limits.worker_version,
+        )
+        max_bytes = self._limits.max_dead_letter_bytes
+        letter = dead_letter(record.key, record.value, record.headers, reason, max_bytes=max_bytes)
+        return Message(letter.key, letter.value, letter.headers)
+
+
+def _source(record: SourceRecord) -> tuple[str, int, int, int]:
+    return (record.topic, record.partition, record.offset, record.timestamp_ms)
+
+
+def _forced(record: SourceRecord) -> bool:
+    return any(key == wire_headers.REPLAY_FORCE for key, _ in record.headers)
+
+
+def _headers(record: SourceRecord, carried: Headers, request_id: str, status: str) -> Headers:
+    return wire_headers.result_headers(
+        carried,
+        id=request_id,
+        status=status,
+        source_topic=record.topic,
+        source_partition=record.partition,
+        source_offset=record.offset,
+    )
+
+
+def _record_bytes(key: bytes | None, sealed: SealedResult, headers: Headers) -> int:
+    return len(key or b"") + sealed.size_bytes + wire_headers.headers_size_bytes(headers) + RECORD_OVERHEAD_BYTES
