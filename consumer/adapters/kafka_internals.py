@@ -1,0 +1,77 @@
+"""The only uses of aiokafka's private attributes: each has no public way, or the public way waits for ever.
+
+Read in aiokafka 0.14.0, which pyproject.toml pins to 0.14.x; tests/contract fails when one of them changes.
+"""
+# ruff: noqa: SLF001
+
+from __future__ import annotations
+
+import asyncio
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from consumer.records import TopicPartition
+
+NO_GENERATION = -1
+_CANCEL_SECONDS = 1.0
+
+
+def generation(consumer: AIOKafkaConsumer) -> int:
+    """The membership's generation, NO_GENERATION once the group no longer counts us in.
+
+    A commit with NO_GENERATION must not be sent: the broker accepts it when the group is empty at that moment.
+    """
+    return int(consumer._coordinator.generation)
+
+
+def position(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | None:
+    """Offset of the next record to be read, None while it is unknown or the partition is not assigned.
+
+    Never suspends. The public position() does, when the position is unknown: for up to the request timeout.
+    """
+    subscription = consumer._subscription.subscription
+    assignment = subscription.assignment if subscription is not None else None
+    state = assignment.state_value(partition) if assignment is not None else None
+    return int(state.position) if state is not None and state.has_valid_position else None
+
+
+def raise_background_errors(consumer: AIOKafkaConsumer) -> None:
+    """Raise what ended, or holds up, the client's own tasks: getmany() tells it too, but waits in a rebalance.
+
+    A fetch task that died is told by nothing at all: getmany() then returns nothing for ever.
+    """
+    consumer._coordinator.check_errors()
+    fetching = consumer._fetcher.error_future
+    if fetching.done() and not fetching.cancelled():
+        fetching.result()
+
+
+async def abandon_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Free what a stop() that did not come back has left: tasks and connections. Without leaving the group."""
+    coordinator = consumer._coordinator
+    tasks = [coordinator._coordination_task, coordinator._heartbeat_task, coordinator._commit_refresh_task]
+    await _cancel([task for task in tasks if task is not None])
+    await consumer._fetcher.close()
+    await consumer._client.close()
+
+
+async def abandon_producer(producer: AIOKafkaProducer) -> None:
+    """End a producer without flushing: what it holds is not sent any more, save what is on the wire already.
+
+    The public stop() flushes first, hence waits for ever when the broker is away. Cancelling the sender makes it wait
+    for its requests; closing the connections fails those; the second cancel ends their retry.
+    """
+    producer._closed = True
+    sender = producer._sender.sender_task
+    if sender is not None:
+        sender.cancel()
+    await producer.client.close()
+    if sender is not None:
+        await _cancel([sender])
+
+
+async def _cancel(tasks: list[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)

@@ -1,0 +1,294 @@
+"""The request topic, read as a member of the consumer group. Everything by hand: decoding, offsets, backpressure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import TopicPartition as ClientPartition
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import (
+    CommitFailedError,
+    CorruptRecordException,
+    IllegalGenerationError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+from aiokafka.structs import ConsumerRecord
+
+from consumer.adapters import kafka_internals
+from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
+from consumer.interfaces import Receive
+from consumer.records import SourceRecord, TopicPartition
+from consumer.settings import KafkaSettings
+
+log = logging.getLogger(__name__)
+
+_NEVER_MS = 2**31 - 1
+_MEMBERSHIP_GONE = (
+    CommitFailedError,
+    IllegalGenerationError,
+    IllegalStateError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+_UNDECODABLE = (UnicodeDecodeError, CorruptRecordException)
+
+
+class UndecodableRecord(Exception):
+    """The client cannot decode a record (a header key that is not UTF-8, a wrong checksum): this partition is stuck.
+
+    Going past it is the operator's decision, because nothing of it can be read: not even its id.
+    """
+
+    def __init__(self, partition: TopicPartition, position: int | None, group: str, cause: Exception) -> None:
+        topic, number = partition
+        after = "the next offset" if position is None else position + 1
+        super().__init__(
+            f"{topic}-{number}: the record at offset {position} cannot be decoded ({cause}); to go past it stop the "
+            f"workers and run: kafka-consumer-groups.sh --group {group} --topic {topic}:{number} --reset-offsets "
+            f"--to-offset {after} --execute"
+        )
+
+
+class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
+    """A `RecordSource` on aiokafka's consumer.
+
+    What `receive` may rely on, and why it holds:
+
+    - Never an old record after `revoked` began. aiokafka sets its reassignment flag and calls the listener in one
+      step, without an await between. A getmany() in flight looks at that flag, and at whether its buffer belongs to the
+      live assignment, in the step in which it takes records out; and from there to `receive` nothing here awaits.
+    - Never a record before `assigned` was entered. aiokafka wakes a waiting getmany() some steps before it calls the
+      listener, so its answer may come first: such records are put back (seek) and read again.
+    - The next position belongs to exactly these records: it is read in the same step.
+
+    Records of aborted transactions are not requests: isolation is read_committed.
+    """
+
+    def __init__(self, kafka: KafkaSettings, operation_timeout_seconds: float) -> None:
+        self._kafka = kafka
+        self._timeout_seconds = operation_timeout_seconds
+        self._consumer: AIOKafkaConsumer = None
+        self._assigned: Callable[[frozenset[TopicPartition]], Awaitable[None]]
+        self._revoked: Callable[[frozenset[TopicPartition]], Awaitable[None]]
+        self._owned: frozenset[TopicPartition] = frozenset()
+        self._positions: dict[TopicPartition, int] = {}
+        self._suspects: set[TopicPartition] = set()
+        self._commits: set[asyncio.Task[None]] = set()
+        self._listener_failure: Exception | None = None
+        self._round: asyncio.Task[int] | None = None
+
+    async def join(
+        self,
+        assigned: Callable[[frozenset[TopicPartition]], Awaitable[None]],
+        revoked: Callable[[frozenset[TopicPartition]], Awaitable[None]],
+    ) -> None:
+        """Connect and begin to join; `assigned` tells when the group has answered.
+
+        Raises DependencyUnavailable when no broker answers.
+        """
+        self._assigned, self._revoked = assigned, revoked
+        self._consumer = _consumer(self._kafka)
+        try:
+            await self._consumer.start()
+        except KafkaError as error:
+            await self._consumer.stop()
+            raise DependencyUnavailable("kafka", str(error)) from error
+        self._consumer.subscribe([self._kafka.request_topic], listener=self)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions owned now; none from the beginning of `revoked` to the beginning of `assigned`."""
+        return self._owned
+
+    async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
+        """Hand at most `room` records of each partition to `receive`; returns how many came.
+
+        Runs as a task of its own: a cancelled getmany() loses its place, so only `leave` ends one. In a rebalance it
+        may take as long as the rebalance. Raises whatever failed in `assigned` or `revoked`, SettingsInvalid when
+        there is no offset to start from and none may be chosen, UndecodableRecord, and the client's fatal errors.
+        """
+        self._round = asyncio.create_task(self._fetch_round(room, receive, wait_seconds))
+        await asyncio.wait([self._round])
+        return 0 if self._round.cancelled() else self._round.result()
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The group's committed offset, None when there is none. Raises DependencyUnavailable."""
+        async with self._mapped_errors("committed offsets"), asyncio.timeout(self._timeout_seconds):
+            offset: int | None = await self._consumer.committed(ClientPartition(*partition))
+            return offset
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit, within the operation timeout.
+
+        Raises PartitionLost, DependencyUnavailable, or the broker's refusal (authorization, for instance). A commit
+        ends with its assignment: aiokafka would go on trying, with whatever generation it has by then.
+        """
+        if kafka_internals.generation(self._consumer) == kafka_internals.NO_GENERATION:
+            raise PartitionLost("the group no longer counts this worker in")
+        wanted = {ClientPartition(*partition): offset for partition, offset in offsets.items()}
+        request = asyncio.create_task(self._consumer.commit(wanted))
+        self._commits.add(request)
+        try:
+            async with self._mapped_errors("commit"), asyncio.timeout(self._timeout_seconds):
+                await asyncio.wait([request])
+                if request.cancelled():
+                    raise PartitionLost("the assignment ended before the broker took the commit")
+                request.result()
+        finally:
+            request.cancel()
+            self._commits.discard(request)
+
+    async def leave(self) -> None:
+        """Leave the group and close, within the operation timeout, also when the broker is gone. Never raises."""
+        self._owned = frozenset()
+        if self._consumer is None:
+            return
+        stopping = asyncio.create_task(self._consumer.stop())
+        await asyncio.wait([stopping], timeout=self._timeout_seconds)
+        if not stopping.done() or stopping.exception() is not None:
+            log.warning("did not leave the group %s in good order; its session will expire", self._kafka.group_id)
+            stopping.cancel()
+            await kafka_internals.abandon_consumer(self._consumer)
+        if self._round is not None:
+            self._round.cancel()
+
+    async def on_partitions_revoked(self, revoked: set[ClientPartition]) -> None:
+        """Called by aiokafka, which only logs what is raised here: `fetch` raises it instead."""
+        self._owned = frozenset()
+        self._positions.clear()
+        try:
+            if revoked:
+                await self._revoked(frozenset(TopicPartition(*partition) for partition in revoked))
+        except Exception as failure:  # noqa: BLE001  # raised by fetch
+            self._listener_failure = failure
+        finally:
+            for request in self._commits:
+                request.cancel()
+
+    async def on_partitions_assigned(self, assigned: set[ClientPartition]) -> None:
+        """Called by aiokafka, which only logs what is raised here: `fetch` raises it instead."""
+        self._owned = frozenset(TopicPartition(*partition) for partition in assigned)
+        self._suspects.clear()
+        try:
+            await self._assigned(self._owned)
+        except Exception as failure:  # noqa: BLE001  # raised by fetch
+            self._listener_failure = failure
+
+    async def _fetch_round(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
+        if self._listener_failure is not None:
+            raise self._listener_failure
+        kafka_internals.raise_background_errors(self._consumer)
+        count = 0
+        for partition, limit in room.items():
+            if partition in self._owned:
+                came = await self._ask([partition], limit, 0, receive)
+                count += came
+                if came:
+                    await asyncio.sleep(0)
+        if count:
+            return count
+        wanted = [partition for partition in room if partition in self._owned]
+        alone = [partition for partition in wanted if partition in self._suspects]
+        if not wanted:
+            await asyncio.sleep(wait_seconds)
+        elif alone:
+            for partition in alone:
+                count += await self._ask([partition], 1, wait_seconds, receive)
+        else:
+            count = await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
+        return count
+
+    async def _ask(self, partitions: list[TopicPartition], limit: int, wait_seconds: float, receive: Receive) -> int:
+        if not self._suspects.isdisjoint(partitions):
+            limit = 1
+        try:
+            answer = await self._consumer.getmany(
+                *(ClientPartition(*partition) for partition in partitions),
+                timeout_ms=round(wait_seconds * 1000),
+                max_records=limit,
+            )
+        except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
+            raise SettingsInvalid(
+                f"kafka.auto_offset_reset is none and the group {self._kafka.group_id} has no offset to start from "
+                f"({error!r}): set it to earliest or latest, or set the group's offsets"
+            ) from error
+        except _UNDECODABLE as error:
+            if len(partitions) == 1 and limit == 1:
+                [partition] = partitions
+                position = kafka_internals.position(self._consumer, partition)
+                raise UndecodableRecord(partition, position, self._kafka.group_id, error) from error
+            # aiokafka withholds the good records before the bad one: one at a time they come, and the bad one is known.
+            self._suspects.update(partitions)
+            return 0
+        return sum(self._hand_over(partition, answer.get(partition, ()), receive) for partition in partitions)
+
+    def _hand_over(self, partition: TopicPartition, records: Sequence[ConsumerRecord], receive: Receive) -> int:
+        """Not a coroutine: the guarantees in the class's docstring rest on it."""
+        if partition not in self._owned:
+            if records:
+                self._consumer.seek(ClientPartition(*partition), records[0].offset)
+            return 0
+        position = kafka_internals.position(self._consumer, partition)
+        if position is None or position == self._positions.get(partition):
+            return 0
+        self._positions[partition] = position
+        receive(partition, [_source_record(record) for record in records], position)
+        return len(records)
+
+    @asynccontextmanager
+    async def _mapped_errors(self, operation: str) -> AsyncIterator[None]:
+        try:
+            yield
+        except _MEMBERSHIP_GONE as error:
+            raise PartitionLost(f"{operation}: {error}") from error
+        except TimeoutError as error:
+            reason = f"{operation}: no answer in {self._timeout_seconds:g} s"
+            raise DependencyUnavailable("kafka", reason) from error
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            raise DependencyUnavailable("kafka", f"{operation}: {error!r}") from error
+
+
+def _consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
+    class OwnAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka is untyped
+        """aiokafka keeps a member's previous partitions on the class: members of one process would share them."""
+
+    return AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_id="scorestream",
+        group_id=kafka.group_id,
+        group_instance_id=kafka.group_instance_id,
+        enable_auto_commit=False,
+        auto_offset_reset=kafka.auto_offset_reset.value,
+        isolation_level="read_committed",
+        partition_assignment_strategy=(OwnAssignor,),
+        session_timeout_ms=round(kafka.session_timeout_seconds * 1000),
+        heartbeat_interval_ms=round(kafka.heartbeat_interval_seconds * 1000),
+        rebalance_timeout_ms=round(kafka.rebalance_timeout_seconds * 1000),
+        request_timeout_ms=round(kafka.request_timeout_seconds * 1000),
+        # Whether the worker makes progress is the watchdog's question: a long outage must not cost the membership.
+        max_poll_interval_ms=_NEVER_MS,
+        fetch_max_wait_ms=kafka.fetch_max_wait_ms,
+        max_partition_fetch_bytes=kafka.max_partition_fetch_bytes,
+    )
+
+
+def _source_record(record: ConsumerRecord) -> SourceRecord:
+    return SourceRecord(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+    )
