@@ -71,7 +71,7 @@ class Record:
         return len(self.key or b"") + len(self.value or b"") + headers_size_bytes(self.headers) + overhead
 
 
-class NotReplayableError(ValueError):
+class NotReplayable(ValueError):
     """This dead letter does not hold what it takes to send the request again."""
 
 
@@ -92,18 +92,16 @@ def dead_letter(
 
 
 def replayed(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> Record:
-    """A dead letter as the request it was. Raises NotReplayableError for stubs and for records that were null."""
+    """A dead letter as the request it was. Raises NotReplayable for stubs and for records that were null."""
     headers = tuple(headers)
     known = reserved_headers(headers)
     if VALUE_SHA256 in known:
-        raise NotReplayableError(
-            "a stub holds no request: fetch the original by its source topic, partition and offset"
-        )
+        raise NotReplayable("a stub holds no request: fetch the original by its source topic, partition and offset")
     if NULL_VALUE in known or value is None:
-        raise NotReplayableError("the original had no value")
+        raise NotReplayable("the original had no value")
     missing = [name for name in (SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET) if name not in known]
     if missing:
-        raise NotReplayableError(f"not a dead letter: no header {missing[0]}")
+        raise NotReplayable(f"not a dead letter: no header {missing[0]}")
     origin = f"{known[SOURCE_TOPIC]}/{known[SOURCE_PARTITION]}/{known[SOURCE_OFFSET]}"
     carried = tuple(header for header in headers if not header[0].startswith(RESERVED_PREFIX))
     return Record(key, value, (*carried, (REPLAY_OF, origin.encode())))

@@ -34,7 +34,7 @@ MAX_REQUEST_HEADERS_BYTES = 16 * 1024
 """Of all keys and values of a request's headers."""
 
 
-class HeadersTooLargeError(ValueError):
+class HeadersTooLarge(ValueError):
     """The request's headers exceed MAX_REQUEST_HEADERS_BYTES; the text is fit for the caller (code `schema`)."""
 
 
@@ -44,10 +44,10 @@ def headers_size_bytes(headers: Iterable[Header]) -> int:
 
 
 def check_request_headers(headers: Iterable[Header]) -> None:
-    """Raises HeadersTooLargeError."""
+    """Raises HeadersTooLarge."""
     size_bytes = headers_size_bytes(headers)
     if size_bytes > MAX_REQUEST_HEADERS_BYTES:
-        raise HeadersTooLargeError(f"the headers have {size_bytes} bytes, {MAX_REQUEST_HEADERS_BYTES} are allowed")
+        raise HeadersTooLarge(f"the headers have {size_bytes} bytes, {MAX_REQUEST_HEADERS_BYTES} are allowed")
 
 
 def result_headers(

@@ -46,7 +46,7 @@ class ItemError(_Open):
     message: str
 
 
-class ErrorBody(ItemError):  # noqa: N818  the contract's name
+class ErrorBody(ItemError):
     """Why the whole request has no answer."""
 
     index: int | None = None

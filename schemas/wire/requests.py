@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from schemas.errors import ErrorCode
 from schemas.request import REQUEST_MODELS, SCHEMA_VERSION, Document, PluginRequest, RequestId, ScoringRequest
-from schemas.wire.strict_json import MAX_DEPTH, NotJsonError, find_fault, read_object, shown_name
+from schemas.wire.strict_json import MAX_DEPTH, NotJson, find_fault, read_object, shown_name
 from schemas.wire.violations import describe_violations
 
 MAX_METADATA_BYTES = 4096
@@ -69,7 +69,7 @@ def parse_request(value: bytes | None, limits: RequestLimits) -> ScoringRequest:
         raise WireError(ErrorCode.MALFORMED, "the record has no value")
     try:
         tree, fault = read_object(value)
-    except NotJsonError as error:
+    except NotJson as error:
         raise WireError(ErrorCode.MALFORMED, str(error)) from None
     version = tree.get("schema")
     if type(version) is int and version > SCHEMA_VERSION:
@@ -127,6 +127,8 @@ def _unknown_fields(names: Collection[str]) -> str:
 
 
 def _misplaced_fields(tree: dict[str, Any], task: str) -> str | None:
+    if _FIELDS[task].issuperset(tree):
+        return None
     names = tree.keys() - _FIELDS[task]
     foreign = names & _ALL_FIELDS
     unknown = names - foreign

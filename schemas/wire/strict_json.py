@@ -21,7 +21,7 @@ _MAX_SHOWN_NAME_CHARACTERS = 64
 _KINDS = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
 
 
-class NotJsonError(ValueError):
+class NotJson(ValueError):
     """Not one JSON object; the text says why and repeats nothing of the value."""
 
 
@@ -29,7 +29,7 @@ def read_object(value: bytes) -> tuple[dict[str, Any], str | None]:
     """One JSON object, and the first thing in it that the contract forbids in any JSON, if the parser noticed.
 
     Not noticed here, because only free-form fields can hold them: numbers like 1e999, large integers, depth up to 200;
-    `find_fault` looks for them. Where a key is given twice, what is ambiguous is left out. Raises NotJsonError.
+    `find_fault` looks for them. Where a key is given twice, what is ambiguous is left out. Raises NotJson.
     """
     try:
         tree = jiter.from_json(value, catch_duplicate_keys=True, allow_inf_nan=False)
@@ -83,7 +83,7 @@ def shown_name(name: str) -> str:
 
 def _as_object(tree: Any) -> dict[str, Any]:
     if not isinstance(tree, dict):
-        raise NotJsonError(f"the value is {_KINDS[type(tree)]}, not a JSON object")
+        raise NotJson(f"the value is {_KINDS[type(tree)]}, not a JSON object")
     return tree
 
 
@@ -103,7 +103,7 @@ def _read_faulty(value: bytes) -> tuple[dict[str, Any], str | None]:
     try:
         tree = _as_object(json.loads(text, object_pairs_hook=build, parse_int=_bounded_int))
     except json.JSONDecodeError as error:
-        raise NotJsonError(f"invalid JSON at character {error.pos}: {error.msg}") from None
+        raise NotJson(f"invalid JSON at character {error.pos}: {error.msg}") from None
     except RecursionError:
         return {}, f"the value is nested deeper than {MAX_DEPTH} levels"
     if duplicates:
@@ -116,25 +116,25 @@ def _read_faulty(value: bytes) -> tuple[dict[str, Any], str | None]:
         problem = find_fault(field, MAX_DEPTH - 1)
         if problem:
             return tree, f"{shown_name(name)} {problem}"
-    raise NotJsonError("invalid JSON")
+    raise NotJson("invalid JSON")
 
 
 def _decode(value: bytes) -> str:
     if not value:
-        raise NotJsonError("the value is empty")
+        raise NotJson("the value is empty")
     if value[0] == 0:
-        raise NotJsonError(
+        raise NotJson(
             "the value starts with byte 0x00, as the Confluent wire format of Schema Registry serialisers does: "
             "send the JSON alone, without magic byte and schema id"
         )
     if value.startswith(b"\xef\xbb\xbf"):
-        raise NotJsonError("the value starts with a byte order mark: send UTF-8 without it")
+        raise NotJson("the value starts with a byte order mark: send UTF-8 without it")
     if value.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise NotJsonError("the value is UTF-16: send UTF-8")
+        raise NotJson("the value is UTF-16: send UTF-8")
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise NotJsonError(f"the value is not UTF-8 at byte {error.start}") from None
+        raise NotJson(f"the value is not UTF-8 at byte {error.start}") from None
 
 
 def _bounded_int(digits: str) -> int:
