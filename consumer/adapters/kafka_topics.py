@@ -1,0 +1,130 @@
+"""Facts about the cluster and its topics, for the start-up checks and for lag. Creates nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterable
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as ClientPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
+from aiokafka.errors import KafkaError
+
+from consumer.errors import DependencyUnavailable
+from consumer.records import TopicPartition
+from consumer.settings import KafkaSettings
+from consumer.startup import CODECS, KafkaFacts, TopicFacts, Unreachable
+
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+"""Kafka's own default of max.message.bytes, for brokers that do not let us read it."""
+
+_CONNECT_SECONDS = 5.0
+_READ_SECONDS = 15.0
+
+
+def missing_codecs() -> list[str]:
+    """Which of CODECS aiokafka cannot use in this environment."""
+    present = dict(zip(CODECS, (has_gzip(), has_snappy(), has_lz4(), has_zstd()), strict=True))
+    return [codec for codec, usable in present.items() if not usable]
+
+
+async def read_facts(kafka: KafkaSettings) -> KafkaFacts | Unreachable:
+    """The cluster, or which address failed and how. Bounded; never raises for a broker that is not there."""
+    failures = [await _try_connect(address) for address in _addresses(kafka)]
+    if all(failures):
+        return Unreachable("; ".join(failure for failure in failures if failure is not None))
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers, client_id="scorestream-check")
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
+            await admin.start()
+            return await _describe(admin, kafka)
+    except (KafkaError, TimeoutError) as error:
+        return Unreachable(
+            f"{kafka.bootstrap_servers}: accepts connections but does not answer like a Kafka broker, or advertises "
+            f"an address that cannot be reached from here ({error!r})"
+        )
+    finally:
+        await admin.close()
+
+
+async def end_offsets(kafka: KafkaSettings, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The offset after the last committed record of each partition. Raises DependencyUnavailable."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers, client_id="scorestream-lag", isolation_level="read_committed"
+    )
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
+            await consumer.start()
+            offsets = await consumer.end_offsets([ClientPartition(*partition) for partition in partitions])
+    except (KafkaError, TimeoutError) as error:
+        raise DependencyUnavailable("kafka", f"end offsets: {error!r}") from error
+    finally:
+        await consumer.stop()
+    return {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+
+
+def _addresses(kafka: KafkaSettings) -> list[str]:
+    return [address.strip() for address in kafka.bootstrap_servers.split(",")]
+
+
+async def _try_connect(address: str) -> str | None:
+    """Why this address cannot be connected to, None when it can."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except socket.gaierror as error:
+        return f"{address}: the name {host} does not resolve ({error.strerror})"
+    except TimeoutError:
+        return f"{address}: no answer in {_CONNECT_SECONDS:g} s"
+    except ValueError:
+        return f"{address}: not of the form host:port"
+    except OSError as error:
+        return f"{address}: {os.strerror(error.errno) if error.errno else error}"
+    writer.close()
+    return None
+
+
+async def _describe(admin: AIOKafkaAdminClient, kafka: KafkaSettings) -> KafkaFacts:
+    cluster = await admin.describe_cluster()
+    # Asked for by name, a missing topic would be created where the broker allows it: so all are listed.
+    described = {topic["topic"]: topic for topic in await admin.describe_topics() if topic["error_code"] == 0}
+    wanted = (kafka.request_topic, kafka.result_topic, kafka.dead_letter_topic)
+    present = [topic for topic in wanted if topic in described]
+    configs = await _configs(admin, ConfigResourceType.TOPIC, present)
+    broker_id = str(cluster["brokers"][0]["node_id"])
+    broker = (await _configs(admin, ConfigResourceType.BROKER, [broker_id])).get(broker_id, {})
+    return KafkaFacts(
+        cluster_id=cluster["cluster_id"] or "unknown",
+        topics={
+            topic: TopicFacts(
+                partitions=len(described[topic]["partitions"]),
+                cleanup_policy=configs.get(topic, {}).get("cleanup.policy"),
+                max_message_bytes=_integer(configs.get(topic, {}).get("max.message.bytes")),
+            )
+            for topic in present
+        },
+        min_session_timeout_ms=_integer(broker.get("group.min.session.timeout.ms")),
+        max_session_timeout_ms=_integer(broker.get("group.max.session.timeout.ms")),
+    )
+
+
+async def _configs(admin: AIOKafkaAdminClient, kind: ConfigResourceType, names: list[str]) -> dict[str, dict[str, str]]:
+    """Name -> configuration, without the names that the broker does not let us read."""
+    if not names:
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    for response in await admin.describe_configs([ConfigResource(kind, name) for name in names]):
+        for resource in response.to_object()["resources"]:
+            if resource["error_code"] == 0:
+                entries = resource["config_entries"]
+                found[resource["resource_name"]] = {entry["config_names"]: entry["config_value"] for entry in entries}
+    return found
+
+
+def _integer(value: str | None) -> int | None:
+    return None if value is None else int(value)
