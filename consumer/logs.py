@@ -1,0 +1,46 @@
+"""Logs: structlog to stderr, pretty on a terminal, one JSON object a line elsewhere. Never a request's text."""
+
+import logging
+import os
+import sys
+from typing import TextIO
+
+import structlog
+
+
+def configure(stream: TextIO = sys.stderr) -> None:
+    """Route structlog's and every library's log through one handler. Call once, first."""
+    # vLLM configures logging of its own in every process it starts; what it says below a warning is for its developers.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: structlog.typing.Processor
+    if stream.isatty():
+        renderer = structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
+    else:
+        renderer = structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    # aiokafka tells every metadata refresh and heartbeat hiccup; what matters the worker says itself.
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)

@@ -1,0 +1,243 @@
+"""One worker process: checks, loads, warms up, joins the group, runs the flow, drains. Owns lifecycle and signals."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from enum import Enum
+from importlib.metadata import version
+from types import FrameType
+
+import structlog
+import uvloop
+
+from consumer import logs
+from consumer.adapters.kafka_source import KafkaSource
+from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES, missing_codecs, read_facts
+from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWriter
+from consumer.adapters.redis_scores import RedisScores
+from consumer.clock import SystemClock
+from consumer.errors import EngineDead, SettingsInvalid
+from consumer.flow import Flow, Ports
+from consumer.interfaces import ScoringEngine
+from consumer.loading import LoadedModel, load_model, start_engine
+from consumer.records import ModelIdentity
+from consumer.settings import Settings
+from consumer.stages.answer import Answerer, AnswerLimits
+from consumer.stages.prepare import Preparer
+from consumer.startup import Finding, KafkaFacts, TopicFacts, check_codecs, check_kafka, check_redis, refuse
+from consumer.tasks import tasks_for
+from schemas.wire import RequestLimits
+
+PROGRESS_SECONDS = 10.0
+"""Between two progress lines of the log, while there is progress."""
+PING_SECONDS = 30.0
+"""An engine that does not answer a ping for so long hangs: nothing else tells."""
+
+log = structlog.get_logger()
+
+
+class Lifecycle(Enum):
+    """Where the process is; each transition is logged once."""
+
+    STARTING = "starting"
+    WARMING = "warming"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+class Worker:
+    """Everything of one process, from settings to exit."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._state = Lifecycle.STARTING
+        self._asked_to_stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until drained. Raises SettingsInvalid before joining the group, EngineDead, or whatever crashed the flow."""
+        settings = self._settings
+        self._enter(Lifecycle.STARTING, version=version("scorestream"), settings=settings.model_dump(mode="json"))
+        async with AsyncExitStack() as closing:
+            scores = await RedisScores.connect(settings.redis)
+            closing.push_async_callback(scores.close)
+            kafka = await self._check(scores)
+            model = await asyncio.to_thread(load_model, settings.engine)
+
+            self._enter(Lifecycle.WARMING, **model.card.describe())
+            engine = await start_engine(settings.engine, model.card)
+            closing.push_async_callback(engine.stop)
+            await scores.claim_prefix(kafka.prefix_owner(settings.kafka))
+
+            results = KafkaResultWriter(settings.kafka, _max_bytes(kafka.topics[settings.kafka.result_topic]))
+            closing.push_async_callback(results.close)
+            dead_letters = KafkaDeadLetterWriter(
+                settings.kafka, _max_bytes(kafka.topics[settings.kafka.dead_letter_topic])
+            )
+            closing.push_async_callback(dead_letters.close)
+            source = KafkaSource(settings.kafka, settings.commit.timeout_seconds)
+            flow = self._flow(Ports(source, engine, results, dead_letters, scores), model, kafka)
+            await source.join(flow.assigned, flow.revoked)
+            closing.push_async_callback(source.leave)
+
+            self._stop_on_signals()
+            await self._until_stopped(flow, engine)
+        self._enter(Lifecycle.STOPPED)
+
+    async def check(self) -> list[Finding]:
+        """Everything that would keep this worker from starting."""
+        scores = await RedisScores.connect(self._settings.redis)
+        try:
+            _, findings = await self._findings(scores)
+        finally:
+            await scores.close()
+        try:
+            model = await asyncio.to_thread(load_model, self._settings.engine)
+            findings.append(Finding("model", ok=True, found=str(model.card.describe())))
+        except SettingsInvalid as invalid:
+            findings.append(Finding("model", ok=False, found=str(invalid)))
+        return findings
+
+    async def _check(self, scores: RedisScores) -> KafkaFacts:
+        facts, findings = await self._findings(scores)
+        refuse(findings)
+        assert isinstance(facts, KafkaFacts)
+        return facts
+
+    async def _findings(self, scores: RedisScores) -> tuple[object, list[Finding]]:
+        settings = self._settings
+        kafka = await read_facts(settings.kafka)
+        redis = await scores.read_facts()
+        findings = [
+            *check_codecs(missing_codecs()),
+            *check_kafka(settings, kafka),
+            *check_redis(settings, redis, kafka),
+        ]
+        return kafka, findings
+
+    def _flow(self, ports: Ports, model: LoadedModel, kafka: KafkaFacts) -> Flow:
+        settings, card = self._settings, model.card
+        tasks = tasks_for(card, model.encoder, settings.limits)
+        request_limits = RequestLimits(settings.limits.max_items, settings.redis.max_ttl_seconds)
+        answer_limits = AnswerLimits(
+            max_result_bytes=_max_bytes(kafka.topics[settings.kafka.result_topic]),
+            max_dead_letter_bytes=_max_bytes(kafka.topics[settings.kafka.dead_letter_topic]),
+            default_ttl_seconds=settings.redis.ttl_seconds,
+            group_id=settings.kafka.group_id,
+            worker_version=version("scorestream"),
+        )
+        preparer = Preparer(tasks, model.encoder, card.served_names, request_limits)
+        answerer = Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits)
+        return Flow(ports, preparer, answerer, settings, SystemClock())
+
+    async def _until_stopped(self, flow: Flow, engine: ScoringEngine) -> None:
+        """Run until asked to stop, then drain; whatever fails before the end of that is raised."""
+        running = asyncio.create_task(flow.run())
+        watching = [asyncio.create_task(self._progress(flow)), asyncio.create_task(self._watch(engine))]
+        self._enter(Lifecycle.RUNNING)
+        stopping = asyncio.create_task(self._asked_to_stop.wait())
+        try:
+            await _first(running, stopping, *watching)
+            self._enter(Lifecycle.DRAINING, **flow.tally.line())
+            await _first(running, asyncio.create_task(flow.drain()), watching[1])
+        finally:
+            for task in (running, stopping, *watching):
+                task.cancel()
+            await asyncio.wait((running, *watching))
+            log.info("totals", **flow.tally.line())
+
+    async def _watch(self, engine: ScoringEngine) -> None:
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            await engine.ping(PING_SECONDS)
+
+    async def _progress(self, flow: Flow) -> None:
+        before: dict[str, object] = {}
+        while True:
+            await asyncio.sleep(PROGRESS_SECONDS)
+            now = flow.tally.line()
+            if now != before:
+                log.info("progress", **now, in_engine=flow.window.sequences, lanes=len(flow.ledger.lanes))
+            before = now
+
+    def _stop_on_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number)
+
+    def _stop(self, number: signal.Signals) -> None:
+        if self._asked_to_stop.is_set():
+            log.warning("quitting at once", signal=number.name)
+            # os._exit would leave the engine's processes behind; this ends the loop and runs what is registered.
+            sys.exit(1)
+        self._asked_to_stop.set()
+
+    def _enter(self, state: Lifecycle, **facts: object) -> None:
+        self._state = state
+        log.info(state.value, **facts)
+
+
+async def _first(*tasks: asyncio.Task[object]) -> None:
+    """Wait for the first to end; raises what it raised."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+def _max_bytes(topic: TopicFacts) -> int:
+    return topic.max_message_bytes or DEFAULT_MAX_MESSAGE_BYTES
+
+
+def main(settings: Settings) -> int:
+    """Run one worker; returns the exit code."""
+    logs.configure()
+
+    async def work() -> int:
+        await Worker(settings).run()
+        return 0
+
+    return _run(work)
+
+
+def check(settings: Settings) -> int:
+    """Print every finding; 2 if one of them would keep a worker from starting."""
+    logs.configure()
+
+    async def work() -> int:
+        findings = await Worker(settings).check()
+        for finding in findings:
+            print(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.found}")  # noqa: T201 -- stdout is data
+            if finding.fix:
+                print(f"     fix: {finding.fix}")  # noqa: T201
+        return 0 if all(finding.ok for finding in findings) else 2
+
+    return _run(work)
+
+
+def _run(work: Callable[[], Awaitable[int]]) -> int:
+    # Until the flow can drain, SIGTERM ends the process as Ctrl-C does: the engine's processes end with it.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(work())
+    except SettingsInvalid as invalid:
+        log.error("refused to start", reason=str(invalid))
+        return 2
+    except KeyboardInterrupt:
+        log.warning("interrupted before the worker ran")
+        return 1
+    except BaseExceptionGroup as failures:
+        fatal, rest = failures.split(EngineDead)
+        log.error("stopped", reason=str((fatal or failures).exceptions[0]), exc_info=rest)
+        return 1
+    except EngineDead as dead:
+        log.error("stopped", reason=str(dead))
+        return 1
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,64 @@
+"""Write docs/settings.md from the settings model, or with --check fail when it differs."""
+
+import sys
+from enum import Enum
+from pathlib import Path
+
+from pydantic import BaseModel, SecretStr
+from pydantic_core import PydanticUndefined
+
+from consumer.settings import Settings
+
+PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+HEAD = """# Settings
+
+Generated from `consumer/settings.py` by `make docs`; do not edit.
+
+Precedence: command line (`--set kafka.group_id=ranking`) > environment (`SCORESTREAM_KAFKA__GROUP_ID`) > YAML file
+(`--config FILE` or `SCORESTREAM_CONFIG`) > defaults. `scorestream config` prints what is in force.
+"""
+TABLE_HEAD = "| setting | default | meaning |\n| --- | --- | --- |\n"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [HEAD]
+    for section, field in Settings.model_fields.items():
+        model = field.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        parts.append(f"\n## {section}\n\n{(model.__doc__ or '').strip()}\n\n{TABLE_HEAD}")
+        parts.extend(
+            f"| `{section}.{name}` | {_shown(one.get_default(call_default_factory=True))} | {one.description} |\n"
+            for name, one in model.model_fields.items()
+        )
+    return "".join(parts)
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, SecretStr):
+        default = default.get_secret_value()
+    if isinstance(default, Enum):
+        default = default.value
+    if default is PydanticUndefined:
+        return "required"
+    if default is None or default in ("", (), {}):
+        return "none"
+    return f"`{default}`"
+
+
+def main() -> int:
+    """0 when the page is as generated."""
+    text = page()
+    if "--check" in sys.argv:
+        if PAGE.read_text() != text:
+            print(f"{PAGE.name} is not what the settings say: run `make docs`", file=sys.stderr)
+            return 1
+        return 0
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
