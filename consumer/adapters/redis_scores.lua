@@ -1,8 +1,8 @@
 -- Writes the results of one micro-batch as far as the fence allows, publishes each, returns how many it refused.
 --
 -- KEYS[i]: key of the i-th result, also its channel.
--- ARGV[1]: PUBLISH, SPUBLISH or OFF; then per key: value, ttl in seconds, status, topic, partition, offset,
--- record timestamp in ms, and 1 to override the fence (else 0).
+-- ARGV[1]: PUBLISH, SPUBLISH or OFF; then per key the value and, as one argument because every argument costs its
+-- encoding: "status ttl_seconds force partition offset timestamp_ms topic"; force is 1 to override the fence, else 0.
 --
 -- A value begins with {"schema":N,"status":"...","source":{"topic":"...","partition":N,"offset":N,"timestamp_ms":N}
 -- within its first 512 bytes; nothing else of it is read. What begins otherwise is not a result and is overwritten.
@@ -10,7 +10,7 @@
 
 local HEAD = '^{"schema":%d+,"status":"(%a+)",'
   .. '"source":{"topic":"([^"]*)","partition":(%d+),"offset":(%d+),"timestamp_ms":(%-?%d+)}'
-local PER_KEY = 8
+local ENTRY = '^(%a+) (%d+) (%d) (%d+) (%d+) (%-?%d+) (.*)$'
 
 local function refused(head, status, topic, partition, offset, timestamp)
   local stored_status, stored_topic, stored_partition, stored_offset, stored_timestamp = string.match(head, HEAD)
@@ -29,12 +29,12 @@ end
 
 local refusals = 0
 for i, key in ipairs(KEYS) do
-  local at = 2 + (i - 1) * PER_KEY
-  local value, ttl, status, topic, partition = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local offset, timestamp, force = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), ARGV[at + 7]
+  local value = ARGV[2 * i]
+  local status, ttl, force, partition, offset, timestamp, topic = string.match(ARGV[2 * i + 1], ENTRY)
   -- pcall: a key of another type is not a result either.
   local head = redis.pcall('GETRANGE', key, 0, 511)
-  if force ~= '1' and type(head) == 'string' and refused(head, status, topic, partition, offset, timestamp) then
+  local fenced = force == '0' and type(head) == 'string' and head ~= ''
+  if fenced and refused(head, status, topic, partition, tonumber(offset), tonumber(timestamp)) then
     refusals = refusals + 1
   else
     redis.call('SET', key, value, 'EX', ttl)

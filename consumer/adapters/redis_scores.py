@@ -38,10 +38,9 @@ class RedisScores:
         Raises DependencyUnavailable; then any of the entries may be written, and all can be written again.
         """
         keys = [self._prefix + entry.id.encode() for entry in entries]
-        arguments: list[bytes | str | int] = [self._settings.notify.value.upper()]
+        arguments = [self._settings.notify.value.upper().encode()]
         for entry in entries:
-            arguments += (entry.value, entry.ttl_seconds, entry.status)
-            arguments += (entry.topic, entry.partition, entry.offset, entry.timestamp_ms, int(entry.force))
+            arguments += (entry.value, _fence_argument(entry))
         with _mapped_errors(self._settings):
             async with asyncio.timeout(self._settings.timeout_seconds):
                 return int(await self._write(keys=keys, args=arguments))
@@ -74,6 +73,14 @@ async def read_facts(settings: RedisSettings) -> RedisFacts | RedisRefused | Unr
     finally:
         await client.aclose()
     return RedisFacts(version=str(server["redis_version"]), prefix_owner=_text(holder))
+
+
+def _fence_argument(entry: ScoreEntry) -> bytes:
+    """See redis_scores.lua."""
+    return (
+        f"{entry.status} {entry.ttl_seconds} {entry.force:d} "
+        f"{entry.partition} {entry.offset} {entry.timestamp_ms} {entry.topic}"
+    ).encode()
 
 
 def _client(settings: RedisSettings) -> Redis:
