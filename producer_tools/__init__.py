@@ -1,0 +1,1 @@
+"""Command line tools around the topics: they need neither the worker's code nor its engine."""

@@ -1,0 +1,204 @@
+"""Kafka as the tools see it: whole ranges of topics to read, acknowledged records to write. No consumer group."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaConnectionError, for_code
+
+from producer_tools.console import ToolFailure
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+STALL_SECONDS = 15.0
+"""Nothing read from a range for so long means that its end cannot be reached."""
+ACKNOWLEDGE_SECONDS = 30.0
+"""An idempotent aiokafka producer retries for ever; after this long the broker did not take the record."""
+UNACKNOWLEDGED_RECORDS = 5000
+"""Records sent and not yet acknowledged: bounds memory, keeps the batches full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets `start` <= offset < `end` of one partition."""
+
+    start: int
+    end: int
+
+
+async def create_topics(bootstrap_servers: str, topics: Sequence[str], *, partitions: int) -> None:
+    """Create topics without replicas, for a broker of one's own. Raises KafkaError, ToolFailure."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    await admin.start()
+    try:
+        answer = await admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
+    finally:
+        await admin.close()
+    refused = {topic: for_code(code).__name__ for topic, code, *_ in answer.topic_errors if code}
+    if refused:
+        raise ToolFailure(f"topics could not be created: {refused}")
+
+
+@asynccontextmanager
+async def open_reader(bootstrap_servers: str) -> AsyncIterator[AIOKafkaConsumer]:
+    """A consumer outside any group that sees committed records only. Raises ToolFailure when no broker answers."""
+    reader = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        fetch_max_wait_ms=20,  # a long poll for idle partitions holds up the busy ones of the same broker
+    )
+    try:
+        await reader.start()
+    except KafkaConnectionError as unreachable:
+        await reader.stop()
+        raise ToolFailure(f"no Kafka broker answers at {bootstrap_servers}: {unreachable}") from None
+    try:
+        yield reader
+    finally:
+        await reader.stop()
+
+
+async def partitions_of(reader: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
+    """The partitions of `topic`, in order. Raises ToolFailure when there is no such topic.
+
+    Lists all topics first, because asking a broker for one by name may create it.
+    """
+    if topic not in await reader.topics():
+        raise ToolFailure(f"there is no topic {topic}; kcat -L lists those that exist")
+    partitions: set[int] = reader.partitions_for_topic(topic) or set()
+    return [TopicPartition(topic, number) for number in sorted(partitions)]
+
+
+async def spans_of(reader: AIOKafkaConsumer, topic: str) -> dict[TopicPartition, Span]:
+    """What each partition of `topic` holds now, up to the last stable offset."""
+    partitions = await partitions_of(reader, topic)
+    starts = await reader.beginning_offsets(partitions)
+    ends = await reader.end_offsets(partitions)
+    return {partition: Span(starts[partition], ends[partition]) for partition in partitions}
+
+
+async def read_spans(
+    reader: AIOKafkaConsumer, spans: Mapping[TopicPartition, Span]
+) -> AsyncIterator[list[ConsumerRecord]]:
+    """Every record of the spans, each partition in its order, in lists of one partition each.
+
+    Raises ToolFailure when the end of a span cannot be reached.
+    """
+    open_spans = {partition: span for partition, span in spans.items() if span.start < span.end}
+    reader.assign(list(open_spans))
+    for partition, span in open_spans.items():
+        reader.seek(partition, span.start)
+    progress = time.monotonic()
+    while open_spans:
+        fetched = await reader.getmany(*open_spans, timeout_ms=500)
+        for partition, records in fetched.items():
+            progress = time.monotonic()
+            end = open_spans[partition].end
+            yield [record for record in records if record.offset < end]
+        # The position, not the last record: a transaction's marker or a compacted record may stand at the end.
+        for partition in list(open_spans):
+            if await reader.position(partition) >= open_spans[partition].end:
+                del open_spans[partition]
+        if time.monotonic() - progress > STALL_SECONDS:
+            where = ", ".join(f"{one.topic}/{one.partition} before {span.end}" for one, span in open_spans.items())
+            raise ToolFailure(f"nothing more can be read for {STALL_SECONDS:g} s from {where}")
+
+
+async def follow(reader: AIOKafkaConsumer, starts: Mapping[TopicPartition, int]) -> AsyncIterator[list[ConsumerRecord]]:
+    """Records from `starts` on, for ever; an empty list at least every 200 ms, so that the caller can look up."""
+    reader.assign(list(starts))
+    for partition, offset in starts.items():
+        reader.seek(partition, offset)
+    while True:
+        fetched = await reader.getmany(timeout_ms=200)
+        if not fetched:
+            yield []
+        for records in fetched.values():
+            yield records
+
+
+class Publisher:
+    """An idempotent producer that counts a record as published when the brokers have acknowledged it.
+
+    `acknowledged` is called with the name given to `send`, as soon as that is so.
+    """
+
+    def __init__(self, producer: AIOKafkaProducer, acknowledged: Callable[[str], None]) -> None:
+        self._producer = producer
+        self._acknowledged = acknowledged
+        self._waiting: deque[asyncio.Future[object]] = deque()
+        self.acknowledged_records = 0
+
+    async def partition_count(self, topic: str) -> int:
+        """Partitions of `topic`. Raises ToolFailure when there is no such topic."""
+        cluster = await self._producer.client.fetch_all_metadata()
+        if topic not in cluster.topics():
+            raise ToolFailure(f"there is no topic {topic}; kcat -L lists those that exist")
+        return len(await self._producer.partitions_for(topic))
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        name: str = "",
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> None:
+        """Hand over one record; waits only while too many are unacknowledged. Raises ToolFailure, KafkaError."""
+        while self._waiting and (self._waiting[0].done() or len(self._waiting) >= UNACKNOWLEDGED_RECORDS):
+            await self._wait_for_oldest()
+        sent = await self._producer.send(topic, value=value, key=key, headers=list(headers), partition=partition)
+        sent.add_done_callback(functools.partial(self._note, name))
+        self._waiting.append(sent)
+
+    async def flush(self) -> None:
+        """Wait until everything sent is acknowledged. Raises ToolFailure, KafkaError."""
+        while self._waiting:
+            await self._wait_for_oldest()
+
+    def _note(self, name: str, sent: asyncio.Future[object]) -> None:
+        if not sent.cancelled() and sent.exception() is None:
+            self.acknowledged_records += 1
+            self._acknowledged(name)
+
+    async def _wait_for_oldest(self) -> None:
+        try:
+            await asyncio.wait_for(asyncio.shield(self._waiting[0]), ACKNOWLEDGE_SECONDS)
+        except TimeoutError:
+            raise ToolFailure(
+                f"the brokers did not acknowledge a record within {ACKNOWLEDGE_SECONDS:g} s; "
+                f"{self.acknowledged_records} records are published"
+            ) from None
+        self._waiting.popleft()
+
+
+@asynccontextmanager
+async def open_publisher(
+    bootstrap_servers: str, acknowledged: Callable[[str], None] = lambda _name: None
+) -> AsyncIterator[Publisher]:
+    """A Publisher whose `flush` the caller awaits. Raises ToolFailure when no broker answers."""
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, enable_idempotence=True, linger_ms=5)
+    try:
+        await producer.start()
+    except KafkaConnectionError as unreachable:
+        await producer.stop()
+        raise ToolFailure(f"no Kafka broker answers at {bootstrap_servers}: {unreachable}") from None
+    try:
+        yield Publisher(producer, acknowledged)
+    finally:
+        # stop() flushes, for ever when the brokers are gone.
+        stopping = asyncio.ensure_future(producer.stop())
+        await asyncio.wait({stopping}, timeout=5)

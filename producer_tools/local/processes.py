@@ -1,0 +1,81 @@
+"""Child processes that never outlive the tool and whose last words can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from producer_tools.console import ToolFailure
+
+T = TypeVar("T")
+
+LAST_LINES = 15
+
+
+class Child:
+    """A running process, its output in a file."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self.pid = process.pid
+        self._process = process
+
+    async def while_running(self, work: Coroutine[object, object, T]) -> T:
+        """The outcome of `work`. Raises ToolFailure, with the last lines of output, when the process ends before it."""
+        doing = asyncio.ensure_future(work)
+        ending = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            raise ToolFailure(f"the {self.name} ended with exit code {ending.result()}\n{self.last_lines()}")
+        finally:
+            for task in (doing, ending):
+                task.cancel()
+            await asyncio.wait({doing, ending})
+
+    def last_lines(self) -> str:
+        """The end of the output, to be shown when something went wrong."""
+        lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        return "\n".join([f"last lines of {self.log}:", *(f"  {line}" for line in lines)])
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM, then SIGKILL after `grace_seconds` to the process and to all that it started in its session."""
+        try:
+            if self._process.returncode is None:
+                self._process.terminate()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._process.wait(), grace_seconds)
+        finally:
+            # Also when a second Ctrl-C ends the waiting.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def running(
+    name: str, command: Sequence[str], *, environment: Mapping[str, str], log: Path, grace_seconds: float
+) -> AsyncIterator[Child]:
+    """Run `command` until the block ends, in a session of its own: Ctrl-C reaches this tool alone, which stops it."""
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    child = Child(name, process, log)
+    try:
+        yield child
+    finally:
+        await child.stop(grace_seconds)

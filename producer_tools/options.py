@@ -1,0 +1,38 @@
+"""Options that several commands share. The environment names are the worker's own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+BootstrapServers = Annotated[
+    str,
+    typer.Option(envvar="SCORESTREAM_KAFKA__BOOTSTRAP_SERVERS", help="Kafka brokers, host:port, comma-separated."),
+]
+RequestTopic = Annotated[str, typer.Option(envvar="SCORESTREAM_KAFKA__REQUEST_TOPIC", help="Topic of the requests.")]
+ResultTopic = Annotated[str, typer.Option(envvar="SCORESTREAM_KAFKA__RESULT_TOPIC", help="Topic of the results.")]
+DeadLetterTopic = Annotated[
+    str, typer.Option(envvar="SCORESTREAM_KAFKA__DEAD_LETTER_TOPIC", help="Topic of the dead letters.")
+]
+RedisUrl = Annotated[
+    str,
+    typer.Option(envvar="SCORESTREAM_REDIS__URL", help="redis://, rediss:// or unix:// URL.", show_envvar=True),
+]
+RedisPrefix = Annotated[
+    str, typer.Option("--prefix", envvar="SCORESTREAM_REDIS__PREFIX", help="Key prefix of the results in Redis.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines for programs.")]
+Timeout = Annotated[float, typer.Option(min=0.0, help="How long --wait waits, in seconds.")]
+TtlSeconds = Annotated[
+    int,
+    typer.Option(min=1, envvar="SCORESTREAM_REDIS__TTL_SECONDS", help="Of results whose request names none."),
+]
+
+BOOTSTRAP_SERVERS = "127.0.0.1:9092"
+REQUEST_TOPIC = "score.requests"
+RESULT_TOPIC = "score.results"
+DEAD_LETTER_TOPIC = "score.dead"
+REDIS_URL = "redis://127.0.0.1:6379/0"
+REDIS_PREFIX = "score:"
+TTL_SECONDS = 3600
