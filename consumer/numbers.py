@@ -1,0 +1,35 @@
+"""Activations and distances in float32, whatever the engine computed in.
+
+A sigmoid in bfloat16 is exactly 1.0 from a logit of 6.5 on; ranking by it would be ranking by position.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Float32s = npt.NDArray[np.float32]
+
+
+def sigmoid(logits: Float32s) -> Float32s:
+    """Element by element; never overflows."""
+    decay = np.exp(-np.abs(logits))
+    return np.where(logits >= 0, 1 / (1 + decay), decay / (1 + decay)).astype(np.float32)
+
+
+def softmax(logits: Float32s) -> Float32s:
+    """Over the last axis; never overflows."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+
+def unit(vectors: Float32s) -> Float32s:
+    """Each vector of the last axis at length 1; a vector without a length becomes NaN, so that it is refused."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    usable = np.isfinite(lengths) & (lengths > 0)
+    return np.asarray(vectors / np.where(usable, lengths, np.float32("nan")), dtype=np.float32)
+
+
+def cosines(query: Float32s, documents: Float32s) -> Float32s:
+    """Cosine of the angle between one vector [n] and each of several [m, n]; NaN for a vector without a length."""
+    # A sum per row, not a matrix product: a score must not depend on how many documents stand beside it.
+    products = (unit(documents) * unit(query)).sum(axis=-1)
+    return np.asarray(np.clip(products, -1, 1), dtype=np.float32)

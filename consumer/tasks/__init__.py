@@ -1,0 +1,25 @@
+"""The tasks. A new one is a file with a class of the shape `consumer.interfaces.Task`, and a line in `_TASKS`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from consumer.interfaces import Task, TextEncoder
+from consumer.model_card import ModelCard
+from consumer.settings import LimitSettings
+from consumer.tasks.classify import Classify
+from consumer.tasks.embed import Embed
+from consumer.tasks.rerank import Rerank
+from consumer.tasks.score import Score
+
+_TASKS: Mapping[str, Callable[[ModelCard, TextEncoder, LimitSettings], Any]] = {
+    "rerank": Rerank,
+    "score": Score,
+    "classify": Classify,
+    "embed": Embed,
+}
+"""Wire name -> task. Any, because each takes its own kind of request: the wire name is what tells them apart."""
+
+
+def tasks_for(card: ModelCard, encoder: TextEncoder, limits: LimitSettings) -> Mapping[str, Task]:
+    """The tasks that this model can do, by their wire names."""
+    return {name: _TASKS[name](card, encoder, limits) for name in card.tasks}

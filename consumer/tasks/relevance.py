@@ -1,0 +1,160 @@
+"""How relevant documents are to a query: by a cross-encoder's logit, or by the cosine of two vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from consumer.errors import RecordRejected
+from consumer.interfaces import EncodedText, TextEncoder
+from consumer.model_card import ModelCard, ModelKind, Scale
+from consumer.numbers import Float32s, cosines, sigmoid
+from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
+from consumer.settings import LimitSettings
+from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
+from consumer.tasks.texts import Texts
+from schemas.errors import ErrorCode
+from schemas.request import RerankRequest, ScoreRequest
+
+PairsRequest = RerankRequest | ScoreRequest
+Scores = Mapping[int, np.float32 | InputRejected]
+"""Item's index -> score or why there is none, in the list's order."""
+
+
+class Relevance(Protocol):
+    """Scores pairs of the request's query and each of the documents."""
+
+    def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
+        """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
+
+    def prepare(
+        self, request: PairsRequest, documents: Sequence[str], encoded: Sequence[EncodedText], max_tokens: int | None
+    ) -> Prepared:
+        """Sequences for the engine; `max_tokens` of a document alone. Raises RecordRejected."""
+
+    def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
+        """One score per document, on that scale. Raises RecordRejected when the query has no vector."""
+
+
+def relevance_for(card: ModelCard, encoder: TextEncoder, limits: LimitSettings) -> Relevance:
+    """What this model offers."""
+    return (ByCosine if card.kind is ModelKind.EMBEDDING else ByPair)(card, encoder, limits)
+
+
+def scale_of(request: PairsRequest, card: ModelCard) -> Scale:
+    """Of the scores. Raises RecordRejected for `raw_scores` where there is no activation to leave out."""
+    if not request.raw_scores:
+        return card.scale
+    if card.scale is Scale.COSINE:
+        raise RecordRejected(ErrorCode.SCHEMA, "`raw_scores`: the loaded model scores by cosine, which has no raw form")
+    return Scale.LOGIT
+
+
+class ByPair:
+    """A cross-encoder: query and document are one sequence. The query is never cut."""
+
+    def __init__(self, card: ModelCard, encoder: TextEncoder, limits: LimitSettings) -> None:
+        self._usable_tokens = card.usable_tokens
+        self._encoder = encoder
+        self._texts = Texts(card, encoder, limits)
+
+    def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
+        """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
+        return _to_tokenise(request, documents, self._texts, self._texts)
+
+    def prepare(
+        self, request: PairsRequest, documents: Sequence[str], encoded: Sequence[EncodedText], max_tokens: int | None
+    ) -> Prepared:
+        """One pair per document. Raises RecordRejected."""
+        query, *rows = encoded
+        _check_query(request, query, self._texts)
+        pairs = [
+            self._texts.refusal(document, row)
+            or self._pair(query, row, max_tokens=max_tokens, truncate=request.truncate)
+            for document, row in zip(documents, rows, strict=True)
+        ]
+        return prepare_items(request, pairs, Pooling.CLASSIFY)
+
+    def _pair(
+        self, query: EncodedText, row: EncodedText, *, max_tokens: int | None, truncate: bool | None
+    ) -> TokenSequence | InputRejected:
+        capped = self._texts.capped(row, max_tokens)
+        try:
+            pair = self._encoder.pair(query, capped, self._usable_tokens)
+        except ValueError as no_room:
+            raise RecordRejected(ErrorCode.TOO_LONG, f"`query`: {no_room}") from no_room
+        return self._texts.checked(pair, row, capped, truncate=truncate)
+
+    def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
+        """Each pair's logit, or its sigmoid."""
+
+        def activate(logits: Float32s) -> Float32s:
+            return sigmoid(logits[:, 0]) if scale is Scale.SIGMOID else logits[:, 0]
+
+        return _scored(outcomes(prepared, outputs), activate)
+
+
+class ByCosine:
+    """An embedding model: the query is embedded once, each document once, each with the prompt of its role."""
+
+    def __init__(self, card: ModelCard, encoder: TextEncoder, limits: LimitSettings) -> None:
+        self._queries = Texts(card, encoder, limits, card.query_prompt)
+        self._documents = Texts(card, encoder, limits, card.document_prompt)
+
+    def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
+        """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
+        return _to_tokenise(request, documents, self._queries, self._documents)
+
+    def prepare(
+        self, request: PairsRequest, documents: Sequence[str], encoded: Sequence[EncodedText], max_tokens: int | None
+    ) -> Prepared:
+        """The query first, then one sequence per document. Raises RecordRejected."""
+        query, *rows = encoded
+        # A query is never cut: the result reports cuts by index in the list, and could not say so.
+        asked = self._queries.sequence(request.query, query, truncate=False)
+        if isinstance(asked, InputRejected):
+            raise RecordRejected(asked.code, f"`query`: {asked.message}")
+        sequences = [
+            self._documents.sequence(document, row, truncate=request.truncate, max_tokens=max_tokens)
+            for document, row in zip(documents, rows, strict=True)
+        ]
+        prepared = prepare_items(request, sequences, Pooling.EMBED)
+        prepared.inputs.insert(0, engine_input(asked, Pooling.EMBED))
+        return prepared
+
+    def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
+        """The cosine between the query's vector and each document's."""
+        assert scale is Scale.COSINE
+        query, *documents = outputs
+        if isinstance(query, InputRejected):
+            raise RecordRejected(query.code, f"`query`: {query.message}")
+        if not np.isfinite(cosines(query, query[np.newaxis])).all():
+            raise RecordRejected(NON_FINITE.code, f"`query`: {NON_FINITE.message}")
+        return _scored(outcomes(prepared, documents), lambda vectors: cosines(query, vectors))
+
+
+def _to_tokenise(request: PairsRequest, documents: Sequence[str], queries: Texts, rows: Texts) -> list[str]:
+    if request.instruction is not None:
+        raise RecordRejected(ErrorCode.SCHEMA, "`instruction`: the loaded model takes none")
+    query = queries.to_tokenise(request.query, "`query`")
+    if isinstance(request, ScoreRequest):
+        return [query, *(rows.to_tokenise(document, "`document`") for document in documents)]
+    listed = enumerate(documents)
+    return [query, *(rows.to_tokenise(document, f"`documents[{index}]`", index) for index, document in listed)]
+
+
+def _check_query(request: PairsRequest, query: EncodedText, queries: Texts) -> None:
+    if refusal := queries.refusal(request.query, query):
+        raise RecordRejected(refusal.code, f"`query`: {refusal.message}")
+
+
+def _scored(found: Mapping[int, EngineOutput], activate: Callable[[Float32s], Float32s]) -> Scores:
+    """Outputs become scores, all in one call; what is not a number becomes its item's error."""
+    outputs = {index: output for index, output in found.items() if not isinstance(output, InputRejected)}
+    scores = activate(np.stack(list(outputs.values()))) if outputs else ()
+    by_index = {
+        index: score if np.isfinite(score) else NON_FINITE for index, score in zip(outputs, scores, strict=True)
+    }
+    return {index: by_index.get(index, output) for index, output in found.items()}
