@@ -23,6 +23,7 @@ _FIELDS = {
     for task, model in REQUEST_MODELS.items()
 }
 _ALL_FIELDS = frozenset().union(*_FIELDS.values())
+_DOCUMENT_FIELDS = Document.model_fields.keys()
 _ID: TypeAdapter[str] = TypeAdapter(RequestId, config=ConfigDict(strict=True))
 
 
@@ -92,7 +93,7 @@ def _validate(tree: dict[str, Any], limits: RequestLimits) -> ScoringRequest:
     misplaced = _misplaced_fields(tree, task)
     if misplaced:
         raise _rejection(tree, ErrorCode.SCHEMA, misplaced)
-    _check_list(tree, limits)
+    _check_documents(tree, limits)
     given = {name: field for name, field in tree.items() if field is not None}
     try:
         request = REQUEST_MODELS[task].model_validate(given)
@@ -105,25 +106,26 @@ def _validate(tree: dict[str, Any], limits: RequestLimits) -> ScoringRequest:
     return request
 
 
-def _check_list(tree: dict[str, Any], limits: RequestLimits) -> None:
+def _check_documents(tree: dict[str, Any], limits: RequestLimits) -> None:
     """Refuse what would make the model's check, or its list of errors, long."""
-    for name in ("documents", "input"):
-        items = tree.get(name)
-        if not isinstance(items, list):
-            continue
+    for name in ("document", "documents", "input"):
+        given = tree.get(name)
+        items = given if isinstance(given, list) else [given]
         if len(items) > limits.max_items:
             message = f"`{name}` has {len(items)} items, {limits.max_items} are allowed"
             raise _rejection(tree, ErrorCode.TOO_MANY_ITEMS, message)
         for index, item in enumerate(items):
-            if type(item) is dict and len(item) > len(Document.model_fields):
-                message = f"`{name}[{index}]`: {_unknown_fields(item.keys() - Document.model_fields.keys())}"
-                raise _rejection(tree, ErrorCode.SCHEMA, message, index)
+            if type(item) is dict and len(item) > len(_DOCUMENT_FIELDS):
+                unknown = _unknown_fields(item.keys() - _DOCUMENT_FIELDS)
+                if items is given:
+                    raise _rejection(tree, ErrorCode.SCHEMA, f"`{name}[{index}]` has {unknown}", index)
+                raise _rejection(tree, ErrorCode.SCHEMA, f"`{name}` has {unknown}")
 
 
 def _unknown_fields(names: Collection[str]) -> str:
     shown = ", ".join(map(shown_name, nsmallest(_MAX_NAMES_SHOWN, names)))
     more = f" and {len(names) - _MAX_NAMES_SHOWN} more" if len(names) > _MAX_NAMES_SHOWN else ""
-    return f"unknown field {shown}{more}"
+    return f"unknown {'field' if len(names) == 1 else 'fields'} {shown}{more}"
 
 
 def _misplaced_fields(tree: dict[str, Any], task: str) -> str | None:
@@ -143,7 +145,7 @@ def _free_form_problem(request: ScoringRequest) -> str | None:
     if request.metadata is not None:
         problem = _metadata_problem(request.metadata)
     if problem is None and isinstance(request, PluginRequest):
-        fault = find_fault(request.data, MAX_DEPTH - 1)
+        fault = find_fault(request.data, MAX_DEPTH, level=2)
         problem = f"`data` {fault}" if fault else None
     return problem
 

@@ -87,8 +87,8 @@ def seal_result(
     """Everything of a result but its timings, as bytes, in the contract's order.
 
     `source` is (topic, partition, offset, timestamp_ms), `model` is (name, revision, fingerprint), `error` is
-    (code, message, index). Numbers in `results` may be numpy float32 scalars or arrays: they are written as the
-    shortest decimal that reads back to the same float32.
+    (code, message, index). Numbers in `results` may be numpy float32 scalars or C-contiguous arrays: they are written
+    as the shortest decimal that reads back to the same float32.
 
     Raises ValueError when a number in `results` or `metadata` is not finite: JSON has no such number, and a null
     would read as "no score".

@@ -38,12 +38,12 @@ def read_object(value: bytes) -> tuple[dict[str, Any], str | None]:
     return _as_object(tree), None
 
 
-def find_fault(value: Any, max_depth: int) -> str | None:
+def find_fault(value: Any, max_depth: int, level: int = 1) -> str | None:
     """What the contract forbids inside a JSON value, as the end of a sentence, or None.
 
-    `max_depth`: levels of arrays and objects allowed, an outermost array or object being the first.
+    `max_depth`: levels of arrays and objects allowed. `level`: the one that `value` stands on.
     """
-    waiting = [(value, 1)]
+    waiting = [(value, level)]
     while waiting:
         one, depth = waiting.pop()
         if isinstance(one, dict | list):
@@ -113,7 +113,7 @@ def _read_faulty(value: bytes) -> tuple[dict[str, Any], str | None]:
     for name, field in tree.items():
         if not is_unicode(name):
             return tree, "the name of a field contains a lone surrogate"
-        problem = find_fault(field, MAX_DEPTH - 1)
+        problem = find_fault(field, MAX_DEPTH, level=2)
         if problem:
             return tree, f"{shown_name(name)} {problem}"
     raise NotJson("invalid JSON")

@@ -51,7 +51,9 @@ def _describe(error: ErrorDetails) -> str:
             return str(context["error"])
         case "greater_than_equal" | "less_than_equal" if last == "deadline_unix_ms":
             return "`deadline_unix_ms` must be between 10^12 and 10^13: is it in milliseconds?"
-    return f"{_path([*parents, last])} {_TEXTS.get(error['type'], error['msg']).format_map(context)}"
+    where = _path([*parents, last])
+    text = _TEXTS.get(error["type"])
+    return f"{where} {text.format_map(context)}" if text else f"{where}: {error['msg']}"
 
 
 def _path(location: list[int | str]) -> str:
