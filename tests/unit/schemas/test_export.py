@@ -1,0 +1,128 @@
+"""The published schemas are what the models say, and agree with the worker wherever JSON Schema can express it."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from schemas.export import asyncapi_document, drifted_files, exported_files, request_schema, result_schema
+from schemas.headers import result_headers
+from schemas.wire import RequestLimits, WireError, encode_request, parse_request
+
+from .test_requests import BASES
+from .test_requests_fuzz import names, trees, valid_requests
+
+VALIDATOR = jsonschema.Draft7Validator(request_schema())
+
+
+def test_the_published_files_are_up_to_date():
+    assert drifted_files() == []
+    check = [sys.executable, "-m", "schemas.export", "--check"]
+    assert subprocess.run(check, check=False).returncode == 0
+
+
+def test_a_stale_or_missing_file_is_noticed(tmp_path):
+    for path, text in exported_files().items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert drifted_files(tmp_path) == []
+    first, second, *_ = exported_files()
+    (tmp_path / first).write_text("{}")
+    (tmp_path / second).unlink()
+    assert drifted_files(tmp_path) == [first, second]
+
+
+@pytest.mark.parametrize("path", [path for path in exported_files() if path.suffix == ".json"], ids=str)
+def test_every_schema_is_a_valid_draft_7_schema_whose_references_resolve(path):
+    schema = json.loads(exported_files()[path])
+    jsonschema.Draft7Validator.check_schema(schema)
+    assert list(jsonschema.Draft7Validator(schema).iter_errors([])) != []
+
+
+@settings(max_examples=300)
+@given(valid_requests)
+def test_the_schema_accepts_what_the_worker_accepts(request):
+    parse_request(encode_request(request), RequestLimits())
+    VALIDATOR.validate(request)
+
+
+@settings(max_examples=300)
+@given(valid_requests, names, trees)
+def test_what_the_schema_refuses_the_worker_refuses(request, name, content):
+    changed = request | {name: content}
+    if VALIDATOR.is_valid(changed):
+        return
+    with pytest.raises(WireError):
+        parse_request(json.dumps(changed).encode(), RequestLimits())
+
+
+@pytest.mark.parametrize(
+    ("base", "fields"),
+    [
+        ("rerank", {"topn": 1}),
+        ("rerank", {"topn": None}),
+        ("rerank", {"input": "d"}),
+        ("rerank", {"documents": []}),
+        ("rerank", {"documents": "d"}),
+        ("rerank", {"documents": [5]}),
+        ("rerank", {"documents": [None]}),
+        ("rerank", {"documents": [{"text": "d", "id": 7}]}),
+        ("rerank", {"documents": [{"text": "d", "foo": None}]}),
+        ("rerank", {"documents": [{"id": "i"}]}),
+        ("rerank", {"query": None}),
+        ("rerank", {"top_n": 0}),
+        ("rerank", {"top_n": "2"}),
+        ("rerank", {"top_n": True}),
+        ("rerank", {"top_n": 2**63}),
+        ("rerank", {"id": ""}),
+        ("rerank", {"id": "a\n"}),
+        ("rerank", {"id": "x" * 257}),
+        ("rerank", {"id": None}),
+        ("rerank", {"schema": 2}),
+        ("rerank", {"schema": 0}),
+        ("rerank", {"task": "colbert"}),
+        ("rerank", {"task": None}),
+        ("rerank", {"deadline_unix_ms": 1_764_435_600}),
+        ("rerank", {"deadline_unix_ms": 10**12, "timeout_ms": 1}),
+        ("rerank", {"priority": 101}),
+        ("rerank", {"truncate": 1}),
+        ("rerank", {"metadata": []}),
+        ("classify", {"input": []}),
+        ("classify", {"input": None}),
+        ("embed", {"role": "passage"}),
+        ("embed", {"encoding_format": "base16"}),
+        ("embed", {"raw_scores": False}),
+        ("plugin", {"processor": ""}),
+    ],
+)
+def test_schema_and_worker_refuse_alike(base, fields):
+    request: Any = BASES[base] | fields
+    assert not VALIDATOR.is_valid(request)
+    with pytest.raises(WireError):
+        parse_request(json.dumps(request).encode(), RequestLimits())
+
+
+def test_requests_are_closed_and_results_are_open():
+    definitions = request_schema()["definitions"]
+    assert all(definition["additionalProperties"] is False for definition in definitions.values())
+    result = result_schema()
+    objects = [result, *result["definitions"].values()]
+    assert all(definition["additionalProperties"] is True for definition in objects)
+
+
+def test_every_published_field_is_explained():
+    for definition in request_schema()["definitions"].values():
+        unexplained = [name for name, field in definition["properties"].items() if "description" not in field]
+        assert unexplained in ([], ["task"])
+
+
+def test_asyncapi_names_the_three_topics_and_the_headers_that_results_carry():
+    channels = asyncapi_document()["channels"].values()
+    assert [channel["address"] for channel in channels] == ["score.requests", "score.results", "score.dead"]
+    sent = dict(result_headers((), id="a", status="ok", source_topic="t", source_partition=0, source_offset=0))
+    documented = asyncapi_document()["channels"]["results"]["messages"]["ScoreResult"]["headers"]
+    assert documented["required"] == list(sent)
