@@ -140,3 +140,7 @@ app.registered_commands.extend(tools.registered_commands)
 def main() -> None:
     """Entry point of the console script."""
     app()
+
+
+if __name__ == "__main__":
+    main()

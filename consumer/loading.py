@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,15 +31,16 @@ def load_model(engine: EngineSettings) -> LoadedModel:
     return LoadedModel(card, load_tokenizer(card.folder, has_segments=card.has_segments, lower_case=card.lower_case))
 
 
-async def start_engine(engine: EngineSettings, card: ModelCard) -> ScoringEngine:
-    """A warm engine. Raises SettingsInvalid when the model does not load as configured."""
+async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[ScoringEngine, ModelCard]:
+    """A warm engine, and the card as it now is: the engine chose the dtype. Raises SettingsInvalid."""
     if engine.kind is EngineKind.SCRIPTED:
         from consumer.adapters.scripted_engine import ScriptedEngine  # noqa: PLC0415 -- only for drills
 
-        return ScriptedEngine(engine)
+        return ScriptedEngine(engine), card
     from consumer.adapters.vllm_engine import VllmEngine  # noqa: PLC0415 -- heavy
 
-    return await VllmEngine.start(engine, card)
+    started = await asyncio.to_thread(VllmEngine.load, engine, card)
+    return started, started.card
 
 
 def scripted_card(engine: EngineSettings) -> ModelCard:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import signal
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from enum import Enum
 from importlib.metadata import version
-from types import FrameType
+from typing import Any
 
 import structlog
 import uvloop
 
 from consumer import logs
 from consumer.adapters.kafka_source import KafkaSource
-from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES, missing_codecs, read_facts
+from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES, missing_codecs
+from consumer.adapters.kafka_topics import read_facts as read_kafka_facts
 from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWriter
 from consumer.adapters.redis_scores import RedisScores
+from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.clock import SystemClock
-from consumer.errors import EngineDead, SettingsInvalid
+from consumer.errors import DependencyUnavailable, EngineDead, SettingsInvalid
 from consumer.flow import Flow, Ports
-from consumer.interfaces import ScoringEngine
-from consumer.loading import LoadedModel, load_model, start_engine
+from consumer.interfaces import ScoringEngine, TextEncoder
+from consumer.loading import load_model, start_engine
+from consumer.model_card import ModelCard
 from consumer.records import ModelIdentity
 from consumer.settings import Settings
 from consumer.stages.answer import Answerer, AnswerLimits
 from consumer.stages.prepare import Preparer
-from consumer.startup import Finding, KafkaFacts, TopicFacts, check_codecs, check_kafka, check_redis, refuse
+from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis, refuse
 from consumer.tasks import tasks_for
 from schemas.wire import RequestLimits
 
@@ -62,56 +66,51 @@ class Worker:
         """Until drained. Raises SettingsInvalid before joining the group, EngineDead, or whatever crashed the flow."""
         settings = self._settings
         self._enter(Lifecycle.STARTING, version=version("scorestream"), settings=settings.model_dump(mode="json"))
+        self._on_signals(_abort)
         async with AsyncExitStack() as closing:
-            scores = await RedisScores.connect(settings.redis)
-            closing.push_async_callback(scores.close)
-            kafka = await self._check(scores)
+            kafka, findings = await self._facts_and_findings()
+            refuse(findings)
+            assert isinstance(kafka, KafkaFacts)
             model = await asyncio.to_thread(load_model, settings.engine)
 
             self._enter(Lifecycle.WARMING, **model.card.describe())
-            engine = await start_engine(settings.engine, model.card)
+            engine, card = await start_engine(settings.engine, model.card)
             closing.push_async_callback(engine.stop)
-            await scores.claim_prefix(kafka.prefix_owner(settings.kafka))
 
-            results = KafkaResultWriter(settings.kafka, _max_bytes(kafka.topics[settings.kafka.result_topic]))
+            scores = RedisScores(settings.redis)
+            closing.push_async_callback(scores.close)
+            await scores.claim_prefix(kafka.prefix_owner(settings.kafka))
+            results = KafkaResultWriter(settings.kafka, _max_bytes(kafka, settings.kafka.result_topic))
             closing.push_async_callback(results.close)
-            dead_letters = KafkaDeadLetterWriter(
-                settings.kafka, _max_bytes(kafka.topics[settings.kafka.dead_letter_topic])
-            )
+            dead_letters = KafkaDeadLetterWriter(settings.kafka, _max_bytes(kafka, settings.kafka.dead_letter_topic))
             closing.push_async_callback(dead_letters.close)
             source = KafkaSource(settings.kafka, settings.commit.timeout_seconds)
-            flow = self._flow(Ports(source, engine, results, dead_letters, scores), model, kafka)
-            await source.join(flow.assigned, flow.revoked)
+            ports = Ports(source, engine, results, dead_letters, scores)
+            flow = self._flow(ports, card, model.encoder, kafka)
             closing.push_async_callback(source.leave)
+            await source.join(flow.assigned, flow.revoked)
 
-            self._stop_on_signals()
+            self._on_signals(self._stop)
             await self._until_stopped(flow, engine)
         self._enter(Lifecycle.STOPPED)
 
     async def check(self) -> list[Finding]:
         """Everything that would keep this worker from starting."""
-        scores = await RedisScores.connect(self._settings.redis)
-        try:
-            _, findings = await self._findings(scores)
-        finally:
-            await scores.close()
+        _, findings = await self._facts_and_findings()
         try:
             model = await asyncio.to_thread(load_model, self._settings.engine)
-            findings.append(Finding("model", ok=True, found=str(model.card.describe())))
         except SettingsInvalid as invalid:
             findings.append(Finding("model", ok=False, found=str(invalid)))
+        else:
+            findings += [
+                Finding(f"model.{name}", ok=True, found=str(is_)) for name, is_ in model.card.describe().items()
+            ]
         return findings
 
-    async def _check(self, scores: RedisScores) -> KafkaFacts:
-        facts, findings = await self._findings(scores)
-        refuse(findings)
-        assert isinstance(facts, KafkaFacts)
-        return facts
-
-    async def _findings(self, scores: RedisScores) -> tuple[object, list[Finding]]:
+    async def _facts_and_findings(self) -> tuple[KafkaFacts | Unreachable, list[Finding]]:
         settings = self._settings
-        kafka = await read_facts(settings.kafka)
-        redis = await scores.read_facts()
+        kafka = await read_kafka_facts(settings.kafka)
+        redis = await read_redis_facts(settings.redis)
         findings = [
             *check_codecs(missing_codecs()),
             *check_kafka(settings, kafka),
@@ -119,18 +118,18 @@ class Worker:
         ]
         return kafka, findings
 
-    def _flow(self, ports: Ports, model: LoadedModel, kafka: KafkaFacts) -> Flow:
-        settings, card = self._settings, model.card
-        tasks = tasks_for(card, model.encoder, settings.limits)
+    def _flow(self, ports: Ports, card: ModelCard, encoder: TextEncoder, kafka: KafkaFacts) -> Flow:
+        settings = self._settings
+        tasks = tasks_for(card, encoder, settings.limits)
         request_limits = RequestLimits(settings.limits.max_items, settings.redis.max_ttl_seconds)
         answer_limits = AnswerLimits(
-            max_result_bytes=_max_bytes(kafka.topics[settings.kafka.result_topic]),
-            max_dead_letter_bytes=_max_bytes(kafka.topics[settings.kafka.dead_letter_topic]),
+            max_result_bytes=_max_bytes(kafka, settings.kafka.result_topic),
+            max_dead_letter_bytes=_max_bytes(kafka, settings.kafka.dead_letter_topic),
             default_ttl_seconds=settings.redis.ttl_seconds,
             group_id=settings.kafka.group_id,
             worker_version=version("scorestream"),
         )
-        preparer = Preparer(tasks, model.encoder, card.served_names, request_limits)
+        preparer = Preparer(tasks, encoder, card.served_names, request_limits)
         answerer = Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits)
         return Flow(ports, preparer, answerer, settings, SystemClock())
 
@@ -164,16 +163,14 @@ class Worker:
                 log.info("progress", **now, in_engine=flow.window.sequences, lanes=len(flow.ledger.lanes))
             before = now
 
-    def _stop_on_signals(self) -> None:
+    def _on_signals(self, react: Callable[[signal.Signals], None]) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop, number)
+            loop.add_signal_handler(number, react, number)
 
     def _stop(self, number: signal.Signals) -> None:
         if self._asked_to_stop.is_set():
-            log.warning("quitting at once", signal=number.name)
-            # os._exit would leave the engine's processes behind; this ends the loop and runs what is registered.
-            sys.exit(1)
+            _abort(number)
         self._asked_to_stop.set()
 
     def _enter(self, state: Lifecycle, **facts: object) -> None:
@@ -188,8 +185,16 @@ async def _first(*tasks: asyncio.Task[object]) -> None:
         task.result()
 
 
-def _max_bytes(topic: TopicFacts) -> int:
-    return topic.max_message_bytes or DEFAULT_MAX_MESSAGE_BYTES
+def _abort(number: signal.Signals) -> None:
+    """Quit now: nothing is drained or committed, so nothing is lost. The engine's processes must not stay behind."""
+    log.warning("quitting at once", signal=number.name)
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(1)
+
+
+def _max_bytes(kafka: KafkaFacts, topic: str) -> int:
+    return kafka.topics[topic].max_message_bytes or DEFAULT_MAX_MESSAGE_BYTES
 
 
 def main(settings: Settings) -> int:
@@ -218,26 +223,26 @@ def check(settings: Settings) -> int:
     return _run(work)
 
 
-def _run(work: Callable[[], Awaitable[int]]) -> int:
-    # Until the flow can drain, SIGTERM ends the process as Ctrl-C does: the engine's processes end with it.
-    signal.signal(signal.SIGTERM, _interrupt)
+def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(work())
     except SettingsInvalid as invalid:
-        log.error("refused to start", reason=str(invalid))
+        log.error("refused to start", reason=str(invalid))  # noqa: TRY400 -- the message says it all
         return 2
-    except KeyboardInterrupt:
-        log.warning("interrupted before the worker ran")
-        return 1
-    except BaseExceptionGroup as failures:
-        fatal, rest = failures.split(EngineDead)
-        log.error("stopped", reason=str((fatal or failures).exceptions[0]), exc_info=rest)
-        return 1
-    except EngineDead as dead:
-        log.error("stopped", reason=str(dead))
+    except Exception as failure:
+        for cause in _causes(failure):
+            log.error("stopped", reason=str(cause), type=type(cause).__name__, exc_info=_trace_of(cause))  # noqa: TRY400
         return 1
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _causes(failure: Exception) -> list[Exception]:
+    """What really failed: a task group wraps it."""
+    if isinstance(failure, ExceptionGroup):
+        return [cause for one in failure.exceptions for cause in _causes(one)]
+    return [failure]
+
+
+def _trace_of(cause: Exception) -> Exception | None:
+    """A dead dependency says all in its message; anything else is a bug, and where it stood matters."""
+    return None if isinstance(cause, EngineDead | DependencyUnavailable) else cause

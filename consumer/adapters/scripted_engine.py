@@ -1,6 +1,6 @@
 """An engine without a model: made-up but repeatable scores at a stated speed, for drills and tests.
 
-A document can misbehave on purpose. Each of the words in `ScriptedEncoder.WORDS` is one token of its own:
+A document can misbehave on purpose. Each of the words in `WORDS` is one token of its own:
 `!reject` is refused by the engine, `!nan` comes back as not-a-number, `!die` kills the engine, `!hold` waits for
 `release`.
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consumer.errors import EngineDead
+from consumer.interfaces import EncodedText
 from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling, TokenSequence
 from consumer.settings import EngineSettings
 from schemas.errors import ErrorCode
@@ -25,6 +26,7 @@ EMBEDDING_DIMENSIONS = 8
 START, SEPARATOR = 1, 2
 REJECT, NAN, DIE, HOLD = 3, 4, 5, 6
 WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD}
+"""What a text can ask for."""
 _FIRST_WORD_ID = 10
 
 
@@ -38,16 +40,16 @@ class Words:
 class ScriptedEncoder:
     """A tokenizer that needs no model: a word is a token, its id a checksum."""
 
-    def encode(self, texts: Sequence[str]) -> list[Words]:
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Without special tokens."""
         return [Words([_word_id(word) for word in text.split()]) for text in texts]
 
-    def single(self, text: Words, max_tokens: int) -> TokenSequence:
+    def single(self, text: EncodedText, max_tokens: int) -> TokenSequence:
         """[START] text [SEPARATOR]."""
         kept = text.ids[: max_tokens - 2]
         return TokenSequence([START, *kept, SEPARATOR], None, len(kept) < len(text.ids))
 
-    def pair(self, query: Words, document: Words, max_tokens: int) -> TokenSequence:
+    def pair(self, query: EncodedText, document: EncodedText, max_tokens: int) -> TokenSequence:
         """[START] query [SEPARATOR] document [SEPARATOR]. Raises ValueError without room for the document."""
         room = max_tokens - len(query.ids) - 3
         if room < 1:
