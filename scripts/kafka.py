@@ -37,6 +37,9 @@ def broker_properties(data: Path, port: int, more: Mapping[str, str]) -> dict[st
         # A misspelt topic must be an error, as it is in production.
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
+        # A killed broker may come back only when its old session has ended: 9 s by default.
+        "broker.session.timeout.ms": "5000",
+        "broker.heartbeat.interval.ms": "500",
         # One broker: internal topics have one copy, and few partitions, so that a start is quick.
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "4",

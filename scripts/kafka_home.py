@@ -89,7 +89,7 @@ def kafka_home() -> Path:
             )
         return Path(named).resolve()
     target = cache_folder() / f"kafka-{VERSION}"
-    with only_one(target.with_suffix(".lock")):
+    with only_one(target.with_name(f"{target.name}.lock")):
         if not is_distribution(target):
             fetch(target)
     return target
@@ -103,12 +103,12 @@ def is_distribution(folder: Path) -> bool:
 def fetch(target: Path) -> None:
     """Fill `target` by the first way that works; it appears complete or not at all."""
     reasons = []
-    for way in (fetch_by_maven, fetch_release):
+    for name, way in (("Maven", fetch_by_maven), ("the release archive", fetch_release)):
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
             try:
                 way(Path(work) / "kafka")
             except FETCH_FAILURES as failed:
-                reasons.append(f"{way.__name__}: {failed}")
+                reasons.append(f"{name}: {failed}")
                 continue
             shutil.rmtree(target, ignore_errors=True)
             (Path(work) / "kafka").rename(target)

