@@ -1,0 +1,38 @@
+# The worker. docker build .                  on vLLM's own image, for NVIDIA GPUs
+#             docker build --target cpu .     on a slim Python, for machines without one
+
+FROM python:3.12-slim-bookworm AS cpu
+COPY --from=ghcr.io/astral-sh/uv:0.13.0 /uv /usr/local/bin/uv
+WORKDIR /opt/scorestream
+COPY pyproject.toml README.md LICENSE ./
+COPY schemas schemas
+COPY consumer consumer
+COPY producer_tools producer_tools
+RUN uv pip install --system --no-cache --torch-backend cpu ".[cpu]" \
+    && mkdir -p /home/scorestream/.cache/huggingface && chown -R 2000:0 /home/scorestream
+USER 2000:0
+# The user has no name in /etc/passwd; torch asks for one.
+ENV HOME=/home/scorestream USER=scorestream
+WORKDIR /home/scorestream
+# The orchestrator asks the worker itself for liveness and readiness.
+HEALTHCHECK NONE
+ENTRYPOINT ["scorestream"]
+CMD ["run"]
+
+FROM vllm/vllm-openai:v0.32.0 AS cuda
+WORKDIR /opt/scorestream
+COPY pyproject.toml README.md LICENSE ./
+COPY schemas schemas
+COPY consumer consumer
+COPY producer_tools producer_tools
+# What the image pins, above all vLLM's own dependencies, stays as it was tested there: only what is missing is added.
+RUN uv pip freeze --system > /tmp/image.txt \
+    && uv pip install --system --no-cache --constraint /tmp/image.txt . \
+    && rm /tmp/image.txt \
+    && mkdir -p /home/scorestream/.cache/huggingface && chown -R 2000:0 /home/scorestream
+USER 2000:0
+ENV HOME=/home/scorestream USER=scorestream
+WORKDIR /home/scorestream
+HEALTHCHECK NONE
+ENTRYPOINT ["scorestream"]
+CMD ["run"]
