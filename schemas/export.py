@@ -142,7 +142,7 @@ def asyncapi_document() -> Schema:
     }
 
 
-def exported_files() -> dict[Path, str]:
+def documents() -> dict[Path, str]:
     """Path below `schemas/` -> text."""
     return {
         Path("json/request.schema.json"): _json_text(request_schema()),
@@ -156,7 +156,7 @@ def drifted_files(folder: Path = _FOLDER) -> list[Path]:
     """The files below `folder` that are not what the models say."""
     return [
         path
-        for path, text in exported_files().items()
+        for path, text in documents().items()
         if not (folder / path).is_file() or (folder / path).read_text(encoding="utf-8") != text
     ]
 
@@ -170,7 +170,7 @@ def main() -> int:
     for path in drifted:
         if not check:
             (_FOLDER / path).parent.mkdir(exist_ok=True)
-            (_FOLDER / path).write_text(exported_files()[path], encoding="utf-8")
+            (_FOLDER / path).write_text(documents()[path], encoding="utf-8")
         outcome = "is stale: run python -m schemas.export" if check else "written"
         sys.stderr.write(f"schemas/{path} {outcome}\n")
     return 1 if check and drifted else 0

@@ -9,12 +9,12 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from schemas.export import asyncapi_document, drifted_files, exported_files, request_schema, result_schema
+from schemas.export import asyncapi_document, documents, drifted_files, request_schema, result_schema
 from schemas.headers import result_headers
 from schemas.wire import RequestLimits, WireError, encode_request, parse_request
 
-from .test_requests import BASES
-from .test_requests_fuzz import names, trees, valid_requests
+from .request_bytes import BASES
+from .request_strategies import names, trees, valid_requests
 
 VALIDATOR = jsonschema.Draft7Validator(request_schema())
 
@@ -26,19 +26,19 @@ def test_the_published_files_are_up_to_date():
 
 
 def test_a_stale_or_missing_file_is_noticed(tmp_path):
-    for path, text in exported_files().items():
+    for path, text in documents().items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     assert drifted_files(tmp_path) == []
-    first, second, *_ = exported_files()
+    first, second, *_ = documents()
     (tmp_path / first).write_text("{}")
     (tmp_path / second).unlink()
     assert drifted_files(tmp_path) == [first, second]
 
 
-@pytest.mark.parametrize("path", [path for path in exported_files() if path.suffix == ".json"], ids=str)
+@pytest.mark.parametrize("path", [path for path in documents() if path.suffix == ".json"], ids=str)
 def test_every_schema_is_a_valid_draft_7_schema_whose_references_resolve(path):
-    schema = json.loads(exported_files()[path])
+    schema = json.loads(documents()[path])
     jsonschema.Draft7Validator.check_schema(schema)
     assert list(jsonschema.Draft7Validator(schema).iter_errors([])) != []
 
