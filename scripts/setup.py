@@ -109,7 +109,7 @@ def pytorch_index_answers(uv: str) -> bool:
     )
     if resolved.returncode != 0:
         reason = next((line.strip() for line in resolved.stderr.splitlines() if line.strip()), "no reason given")
-        say(f"PyTorch's own index does not serve the CPU build ({reason})")
+        say(f"cannot take the CPU build of torch from PyTorch's own index ({reason})")
     return resolved.returncode == 0
 
 
