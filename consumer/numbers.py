@@ -6,6 +6,9 @@ A sigmoid in bfloat16 is exactly 1.0 from a logit of 6.5 on; ranking by it would
 import numpy as np
 import numpy.typing as npt
 
+# What is not a number is this module's answer, not its accident: callers look for it.
+_quiet = np.errstate(invalid="ignore", over="ignore")
+
 Float32s = npt.NDArray[np.float32]
 
 
@@ -15,12 +18,14 @@ def sigmoid(logits: Float32s) -> Float32s:
     return np.where(logits >= 0, 1 / (1 + decay), decay / (1 + decay)).astype(np.float32)
 
 
+@_quiet
 def softmax(logits: Float32s) -> Float32s:
-    """Over the last axis; never overflows."""
+    """Over the last axis; never overflows. Not a number where an infinity is among them."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True), dtype=np.float32)
 
 
+@_quiet
 def unit(vectors: Float32s) -> Float32s:
     """Each vector of the last axis at length 1; a vector without a length becomes NaN, so that it is refused."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -28,6 +33,7 @@ def unit(vectors: Float32s) -> Float32s:
     return np.asarray(vectors / np.where(usable, lengths, np.float32("nan")), dtype=np.float32)
 
 
+@_quiet
 def cosines(query: Float32s, documents: Float32s) -> Float32s:
     """Cosine of the angle between one vector [n] and each of several [m, n]; NaN for a vector without a length."""
     # A sum per row, not a matrix product: a score must not depend on how many documents stand beside it.
