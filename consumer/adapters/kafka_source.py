@@ -66,8 +66,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     - Never an old record after `revoked` began. aiokafka sets its reassignment flag and calls the listener in one
       step, without an await between. A getmany() in flight looks at that flag, and at whether its buffer belongs to the
       live assignment, in the step in which it takes records out; and from there to `receive` nothing here awaits.
-    - Never a record before `assigned` was entered. aiokafka wakes a waiting getmany() some steps before it calls the
-      listener, so its answer may come first: such records are put back (seek) and read again.
+    - Never a record before `assigned` was entered. A new assignment has no positions, hence no fetch, until the task
+      that looks them up runs; aiokafka creates that task and calls the listener in one step.
     - The next position belongs to exactly these records: it is read in the same step.
 
     Records of aborted transactions are not requests: isolation is read_committed.
@@ -234,7 +234,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """Not a coroutine: the guarantees in the class's docstring rest on it."""
         if partition not in self._owned:
             if records:
-                self._consumer.seek(ClientPartition(*partition), records[0].offset)
+                raise RuntimeError(f"records of {partition} outside an assignment: the client changed. This is a bug.")
             return 0
         position = kafka_internals.position(self._consumer, partition)
         if position is None or position == self._positions.get(partition):

@@ -1,0 +1,189 @@
+"""The Kafka adapters when a record, a setting or the broker is bad."""
+
+import asyncio
+import contextlib
+import struct
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from aiokafka import AIOKafkaProducer
+from aiokafka.record.util import calc_crc32c
+
+from consumer.adapters import kafka_internals
+from consumer.adapters.kafka_source import KafkaSource, UndecodableRecord
+from consumer.adapters.kafka_writer import KafkaResultWriter
+from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
+from consumer.records import Message, TopicPartition
+from consumer.settings import OffsetReset
+from tests.contract.clusters import MAX_MESSAGE_BYTES, OPERATION_SECONDS, BrokerCluster, Receiver
+from tests.contract.test_record_source import fetch_until, joined
+from tests.services.kafka import KafkaNode
+
+CRC_OFFSET, ATTRIBUTES_OFFSET = 17, 21
+
+
+async def publish_undecodable(cluster: BrokerCluster, partition: int) -> None:
+    """A record with a header key that is not UTF-8, as other clients may write it."""
+    async with AIOKafkaProducer(bootstrap_servers=cluster.kafka.bootstrap_servers) as producer:
+        batch = producer.create_batch()
+        batch.append(timestamp=None, key=None, value=b"v", headers=[("HH", b"")])
+        data = bytearray(batch._build()).replace(b"HH", b"\xff\xfe")
+        struct.pack_into(">I", data, CRC_OFFSET, calc_crc32c(data[ATTRIBUTES_OFFSET:]))
+        batch._buffer = data
+        await (await producer.send_batch(batch, cluster.topic, partition=partition))
+
+
+@pytest_asyncio.fixture
+async def cluster(kafka: KafkaNode) -> AsyncIterator[BrokerCluster]:
+    cluster = BrokerCluster(kafka.bootstrap_servers)
+    await cluster.create(2)
+    yield cluster
+    await cluster.close()
+
+
+@pytest_asyncio.fixture
+async def own_kafka(tmp_path) -> AsyncIterator[KafkaNode]:
+    node = KafkaNode(tmp_path)
+    await node.start()
+    yield node
+    await node.stop()
+
+
+async def test_an_undecodable_record_is_named_after_all_good_ones_before_it(cluster: BrokerCluster) -> None:
+    await cluster.publish(0, [b"a", b"b", b"c"])
+    await publish_undecodable(cluster, 0)
+    await cluster.publish(0, [b"after"])
+    await cluster.publish(1, [b"other"] * 5)
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 2)
+    with pytest.raises(UndecodableRecord, match=rf"{cluster.topic}-0: the record at offset 3 .*--to-offset 4"):
+        await fetch_until(source, receiver, lambda: False)
+    assert receiver.values[TopicPartition(cluster.topic, 0)] == [b"a", b"b", b"c"]
+    await source.leave()
+
+
+async def test_without_an_offset_and_without_a_reset_the_setting_is_named(cluster: BrokerCluster) -> None:
+    cluster.kafka = cluster.kafka.model_copy(update={"auto_offset_reset": OffsetReset.NONE})
+    await cluster.publish(0, [b"a"])
+    source, receiver = cluster.source(), Receiver()
+    await source.join(receiver.assigned, receiver.revoked)
+    with pytest.raises(SettingsInvalid, match="auto_offset_reset"):
+        await fetch_until(source, receiver, lambda: False)
+
+
+async def test_without_a_generation_nothing_is_committed(cluster: BrokerCluster) -> None:
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 2)
+    place = TopicPartition(cluster.topic, 0)
+    source._consumer._coordinator.generation = kafka_internals.NO_GENERATION
+    with pytest.raises(PartitionLost, match="no longer counts"):
+        await source.commit({place: 1})
+    assert await source.committed(place) is None
+
+
+async def test_nobody_at_the_address_is_an_unavailable_dependency(free_port: int) -> None:
+    cluster = BrokerCluster(f"127.0.0.1:{free_port}")
+    source, receiver = cluster.source(), Receiver()
+    with pytest.raises(DependencyUnavailable):
+        await source.join(receiver.assigned, receiver.revoked)
+    await source.leave()
+    writer = cluster.results()
+    with pytest.raises(DependencyUnavailable):
+        await writer.write(0, [Message(None, b"x", ())])
+    await writer.close()
+
+
+async def test_a_frozen_broker_holds_commits_and_writes_no_longer_than_their_deadlines(own_kafka: KafkaNode) -> None:
+    cluster = BrokerCluster(own_kafka.bootstrap_servers)
+    await cluster.create(2)
+    source, receiver, writer = cluster.source(), Receiver(), cluster.results()
+    await joined(source, receiver, 2)
+    await asyncio.gather(*(writer.write(partition, [Message(None, b"0", ())]) for partition in (0, 1)))
+
+    own_kafka.freeze()
+    began = time.monotonic()
+    outcomes = await asyncio.gather(
+        source.commit({TopicPartition(cluster.topic, 0): 1}),
+        writer.write(0, [Message(None, b"1", ())]),
+        writer.write(1, [Message(None, b"1", ())]),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes] == [DependencyUnavailable] * 3
+    assert time.monotonic() - began < OPERATION_SECONDS + 2
+
+    own_kafka.thaw()
+    for partition in (0, 1):
+        await until_taken(writer, partition, [Message(None, b"1", ()), Message(None, b"2", ())])
+        values = [record.value for record in await cluster.records(partition)]
+        assert list(dict.fromkeys(values)) == [b"0", b"1", b"2"], "first occurrences stay in order"
+    await cluster.close()
+
+
+async def test_a_broker_that_restarts_takes_the_same_batch_again(own_kafka: KafkaNode) -> None:
+    cluster = BrokerCluster(own_kafka.bootstrap_servers)
+    await cluster.create(1)
+    writer = cluster.results()
+    await writer.write(0, [Message(None, b"0", ())])
+    await own_kafka.kill()
+    with pytest.raises(DependencyUnavailable):
+        await writer.write(0, [Message(None, b"1", ())])
+    await own_kafka.start()
+    await until_taken(writer, 0, [Message(None, b"1", ())])
+    values = [record.value for record in await cluster.records(0)]
+    assert list(dict.fromkeys(values)) == [b"0", b"1"]
+    await cluster.close()
+
+
+async def test_a_cancelled_write_is_followed_by_ordered_ones(cluster: BrokerCluster) -> None:
+    writer = cluster.results()
+    await writer.write(0, [Message(None, b"0", ())])
+    cancelled = asyncio.create_task(writer.write(0, [Message(None, b"1", ())]))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await cancelled
+    await until_taken(writer, 0, [Message(None, b"1", ()), Message(None, b"2", ())])
+    values = [record.value for record in await cluster.records(0)]
+    assert list(dict.fromkeys(values)) == [b"0", b"1", b"2"]
+
+
+async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: KafkaNode) -> None:
+    cluster = BrokerCluster(own_kafka.bootstrap_servers)
+    await cluster.create(1)
+    for vanish in (own_kafka.freeze, own_kafka.kill):
+        source, receiver, writer = KafkaSource(cluster.kafka, 2.0), Receiver(), cluster.results()
+        await joined(source, receiver, 1)
+        await writer.write(0, [Message(None, b"x", ())])
+        gone = vanish()
+        if gone is not None:
+            await gone
+        began = time.monotonic()
+        await source.leave()
+        await writer.close()
+        assert time.monotonic() - began < 12
+        if vanish == own_kafka.freeze:
+            own_kafka.thaw()
+    left = {task.get_coro().__qualname__ for task in asyncio.all_tasks()}
+    assert not {name for name in left if "Coordinator" in name or "Fetcher" in name or "Sender" in name}
+
+
+async def test_a_topic_limit_lowered_while_running_holds_the_lane(kafka: KafkaNode) -> None:
+    cluster = BrokerCluster(kafka.bootstrap_servers)
+    await cluster.create(1)
+    writer = KafkaResultWriter(cluster.kafka, 4 * MAX_MESSAGE_BYTES)
+    with pytest.raises(DependencyUnavailable, match="MessageSizeTooLarge"):
+        await writer.write(0, [Message(None, b"x" * 2 * MAX_MESSAGE_BYTES, ())])
+    await writer.write(0, [Message(None, b"x", ())])
+    await writer.close()
+
+
+async def until_taken(writer: KafkaResultWriter, partition: int, messages: list[Message]) -> None:
+    """As the path does it: the same again until it is acknowledged."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(DependencyUnavailable):
+                await writer.write(partition, messages)
+                return
+            await asyncio.sleep(0.1)
