@@ -1,0 +1,234 @@
+"""A model is recognised from its files, or refused with the setting, what was seen, and the fix."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer.errors import SettingsInvalid
+from consumer.model_card import ModelCard, ModelKind, Scale, recognise
+from consumer.settings import EngineSettings
+from tests.unit.model.folders import BERT, HEAD, MEAN, model_folder, write_safetensors
+
+ONE_ROW = {"classifier.weight": (1, 4)}
+THREE_ROWS = {"classifier.weight": (3, 4)}
+THREE = {"id2label": {"0": "bad", "1": "so so", "2": "good"}}
+
+
+def card(folder: Path, **settings: Any) -> ModelCard:
+    return recognise(EngineSettings(model=str(folder), **settings))
+
+
+def refusal(folder: Path, **settings: Any) -> str:
+    with pytest.raises(SettingsInvalid) as caught:
+        card(folder, **settings)
+    return str(caught.value)
+
+
+def test_minilm_is_an_embedder_of_256_tokens_by_mean(minilm_embed: Path):
+    found = card(minilm_embed)
+    assert found.kind is ModelKind.EMBEDDING
+    assert found.tasks == ("rerank", "score", "embed")
+    assert (found.pooling, found.usable_tokens, found.hidden_size) == ("MEAN", 256, 384)
+    assert (found.scale, found.dimensions, found.has_segments) == (Scale.COSINE, (), True)
+
+
+def test_one_label_is_a_cross_encoder_and_several_are_a_classifier(minilm_cross_encoder: Path, minilm_classifier: Path):
+    one, several = card(minilm_cross_encoder), card(minilm_classifier)
+    assert (one.kind, one.scale, one.labels) == (ModelKind.CROSS_ENCODER, Scale.SIGMOID, ("relevance",))
+    assert (several.kind, several.scale) == (ModelKind.CLASSIFIER, Scale.SOFTMAX)
+    assert several.labels == ("negative", "neutral", "positive")
+    assert one.usable_tokens == several.usable_tokens == 512
+
+
+def test_the_name_is_the_folders_unless_names_are_set(tmp_path: Path):
+    folder = model_folder(tmp_path / "my-model", BERT, files=MEAN)
+    assert (card(folder).name, card(folder).served_names) == ("my-model", ("my-model",))
+    assert card(folder, served_names=("a", "b")).served_names == ("a", "b")
+
+
+def test_a_summary_can_be_printed(tmp_path: Path):
+    described = card(model_folder(tmp_path / "m", HEAD | THREE, THREE_ROWS)).describe()
+    assert described["tasks"] == ["classify"]
+    assert described["labels"] == ["bad", "so so", "good"]
+    assert len(described["fingerprint"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "CLS"),
+        ({"pooling_mode_lasttoken": True, "include_prompt": True}, "LAST"),
+        ({"pooling_mode": "mean", "embedding_dimension": 4}, "MEAN"),
+        ({"pooling_mode": ["cls"]}, "CLS"),
+    ],
+)
+def test_pooling_is_read_in_the_old_and_the_new_form(tmp_path: Path, pooling: dict, expected: str):
+    assert card(model_folder(tmp_path, BERT, files=MEAN | {"1_Pooling/config.json": pooling})).pooling == expected
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
+        {"pooling_mode_max_tokens": True},
+        {"pooling_mode": ["mean", "cls"]},
+        {"pooling_mode": "weightedmean"},
+    ],
+)
+def test_a_pooling_that_the_engine_cannot_do_is_refused(tmp_path: Path, pooling: dict):
+    assert "pooling" in refusal(model_folder(tmp_path, BERT, files=MEAN | {"1_Pooling/config.json": pooling}))
+
+
+def test_pooling_is_never_guessed_but_may_be_configured(tmp_path: Path):
+    folder = model_folder(tmp_path, BERT)
+    assert "seq_pooling_type" in refusal(folder)
+    assert card(folder, args={"pooler_config": {"seq_pooling_type": "CLS"}}).pooling == "CLS"
+    assert card(folder, args={"pooler_config": {"pooling_type": "MEAN"}}).pooling == "MEAN"
+    assert "STEP" in refusal(folder, args={"pooler_config": {"pooling_type": "STEP"}})
+
+
+def test_a_dense_module_is_refused_because_the_engine_may_leave_it_out(tmp_path: Path):
+    modules = [*MEAN["modules.json"], {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    assert "Dense" in refusal(model_folder(tmp_path, BERT, files=MEAN | {"modules.json": modules}))
+
+
+@pytest.mark.parametrize(
+    ("config", "files", "expected"),
+    [
+        ({}, {}, 16),
+        ({}, {"tokenizer_config.json": {"model_max_length": 12}}, 12),
+        ({}, {"tokenizer_config.json": {"model_max_length": 10**30}}, 16),
+        ({}, {"tokenizer_config.json": {"model_max_length": 99}}, 16),
+        ({}, {"sentence_bert_config.json": {"max_seq_length": 8}}, 8),
+        ({}, {"sentence_bert_config.json": {"max_seq_length": 99}}, 16),
+        ({}, {"sentence_bert_config.json": {"max_seq_length": None}}, 16),
+        (
+            {},
+            {"sentence_bert_config.json": {"max_seq_length": 14}, "tokenizer_config.json": {"model_max_length": 9}},
+            14,
+        ),
+        ({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}, {}, 512),
+        ({"model_type": "roberta", "max_position_embeddings": 514}, {}, 512),
+    ],
+)
+def test_the_usable_length_is_what_positions_and_the_authors_allow(
+    tmp_path: Path, config: dict, files: dict, expected: int
+):
+    folder = model_folder(tmp_path, BERT | config, files=MEAN | files)
+    assert card(folder).usable_tokens == expected
+    assert card(folder, max_model_len=5).usable_tokens == 5
+    assert f"at most {expected}" in refusal(folder, max_model_len=expected + 1)
+
+
+def test_segments_need_token_types_in_model_and_tokenizer(tmp_path: Path):
+    assert card(model_folder(tmp_path / "a", BERT, files=MEAN)).has_segments
+    assert not card(model_folder(tmp_path / "b", BERT | {"type_vocab_size": 1}, files=MEAN)).has_segments
+    left_out = {"tokenizer_config.json": {"model_input_names": ["input_ids", "attention_mask"]}}
+    assert not card(model_folder(tmp_path / "c", BERT, files=MEAN | left_out)).has_segments
+
+
+def test_labels_are_in_the_heads_order_and_must_fit_it(tmp_path: Path):
+    shuffled = HEAD | {"id2label": {"2": "c", "0": "a", "1": "b"}}
+    assert card(model_folder(tmp_path / "a", shuffled, THREE_ROWS)).labels == ("a", "b", "c")
+    plain = HEAD | {"num_labels": 3}
+    assert card(model_folder(tmp_path / "b", plain, THREE_ROWS)).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    two = HEAD | {"id2label": {"0": "a", "1": "b"}, "num_labels": 50}
+    assert "3 rows" in refusal(model_folder(tmp_path / "c", two, THREE_ROWS))
+    assert "3 rows" in refusal(model_folder(tmp_path / "d", HEAD, THREE_ROWS))
+    gap = HEAD | {"id2label": {"0": "a", "1": "b", "3": "c"}}
+    assert "3 rows" in refusal(model_folder(tmp_path / "e", gap, THREE_ROWS))
+    assert "3 rows" in refusal(model_folder(tmp_path / "f", HEAD | {"id2label": ["a", "b", "c"]}, THREE_ROWS))
+
+
+def test_the_problem_type_decides_the_scale_of_several_labels(tmp_path: Path):
+    for problem, scale in (("multi_label_classification", Scale.SIGMOID), ("regression", Scale.LOGIT)):
+        assert card(model_folder(tmp_path, HEAD | THREE | {"problem_type": problem}, THREE_ROWS)).scale is scale
+    single = HEAD | {"id2label": {"0": "relevance"}, "problem_type": "regression"}
+    assert card(model_folder(tmp_path, single, ONE_ROW)).scale is Scale.SIGMOID
+
+
+def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path):
+    assert "no trained head" in refusal(model_folder(tmp_path, HEAD | THREE))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "said"),
+    [
+        ("Qwen3ForCausalLM", "decoder"),
+        ("Qwen3ForSequenceClassification", "prompt"),
+        ("BertForMaskedLM", "without a scoring head"),
+        ("HF_ColBERT", "not a text encoder"),
+    ],
+)
+def test_what_is_not_recognised_is_refused_naming_what_was_seen(tmp_path: Path, architecture: str, said: str):
+    text = refusal(model_folder(tmp_path, BERT | {"architectures": [architecture]}, ONE_ROW))
+    assert architecture in text
+    assert said in text
+    assert "not supported yet" in text
+
+
+def test_prompts_are_those_of_encode_query_and_encode_document(tmp_path: Path):
+    def prompts(**sentence: Any) -> tuple[str, str]:
+        files = MEAN | {"config_sentence_transformers.json": sentence}
+        found = card(model_folder(tmp_path, BERT, files=files))
+        return found.query_prompt, found.document_prompt
+
+    assert prompts() == ("", "")
+    assert prompts(prompts={"query": "query: ", "passage": "passage: "}) == ("query: ", "passage: ")
+    assert prompts(prompts={"query": "q: ", "document": "", "passage": "p: "}) == ("q: ", "")
+    assert prompts(prompts={"text": "t: "}, default_prompt_name="text") == ("t: ", "t: ")
+    assert prompts(prompts={"text": "t: ", "query": "q: "}, default_prompt_name="text") == ("q: ", "t: ")
+    assert prompts(prompts={"text": "t: "}, default_prompt_name=None) == ("", "")
+
+
+def test_matryoshka_models_take_dimensions(tmp_path: Path):
+    assert card(model_folder(tmp_path, BERT | {"is_matryoshka": True}, files=MEAN)).dimensions == range(1, 5)
+    assert card(model_folder(tmp_path, BERT | {"matryoshka_dimensions": [2, 4]}, files=MEAN)).dimensions == [2, 4]
+    folder = model_folder(tmp_path, BERT, files=MEAN)
+    assert card(folder).dimensions == ()
+    assert card(folder, args={"hf_overrides": {"is_matryoshka": True}}).dimensions == range(1, 5)
+
+
+def test_the_fingerprint_changes_with_everything_that_scores_depend_on(tmp_path: Path):
+    folder = model_folder(tmp_path / "m", BERT, files=MEAN)
+    first = card(folder).fingerprint
+    assert card(model_folder(tmp_path / "copy", BERT, files=MEAN)).fingerprint == first
+    assert card(folder, max_num_seqs=8, served_names=("x",)).fingerprint == first
+    others = [
+        card(folder, dtype="bfloat16").fingerprint,
+        card(folder, max_model_len=8).fingerprint,
+        card(folder, args={"quantization": "fp8"}).fingerprint,
+        card(folder, args={"pooler_config": {"seq_pooling_type": "CLS"}}).fingerprint,
+    ]
+    write_safetensors(folder / "model.safetensors", {"embeddings.weight": (30, 4)}, fill=b"\1")
+    others.append(card(folder).fingerprint)
+    assert len({first, *others}) == 6
+
+
+def test_unreadable_files_are_refused_by_name(tmp_path: Path):
+    folder = model_folder(tmp_path / "m", BERT, files=MEAN)
+    (folder / "model.safetensors").write_bytes(b"PK\x03\x04 not safetensors at all")
+    assert "model.safetensors" in refusal(folder)
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"\x80")
+    assert "safetensors" in refusal(folder)
+    (folder / "config.json").write_text("{")
+    assert "config.json" in refusal(folder)
+    (folder / "config.json").unlink()
+    assert "config.json" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"architectures": None}, {"architectures": []}, {"vocab_size": "30"}, {"hidden_size": 0}],
+)
+def test_a_config_that_does_not_say_what_it_must_is_refused(tmp_path: Path, broken: dict):
+    (name,) = broken
+    assert name in refusal(model_folder(tmp_path, BERT | broken, files=MEAN))
+
+
+def test_a_model_that_is_nowhere_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert "no such folder" in refusal(Path("nobody/no-such-model"))
+    assert "no such folder" in refusal(Path("/no/such/folder"))
