@@ -1,0 +1,139 @@
+"""The pooling engine of vLLM, in this process: AsyncLLM's public calls, in micro-batches.
+
+One asyncio task and one future per micro-batch; a sequence costs a dictionary, an id and a collector, never a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, Self
+
+import numpy as np
+
+from consumer.adapters.vllm_versions import (
+    REFUSALS,
+    AsyncLLM,
+    EngineDeadError,
+    engine_config,
+    output_problem,
+    pooling_params,
+)
+from consumer.errors import EngineDead
+from consumer.model_card import ModelCard
+from consumer.records import EngineInput, EngineOutput, InputRejected
+from consumer.settings import EngineSettings
+from schemas.errors import ErrorCode
+
+_ENTERED_AT_ONCE = 32
+"""Sequences handed over before other tasks get their turn: about 3 ms of the event loop."""
+_STOP_SECONDS = 30.0
+"""For the engine's processes to end by themselves; then they are killed."""
+_MESSAGE_CHARACTERS = 300
+
+Collector = Any
+"""vLLM's RequestOutputCollector: `get_nowait()` or `await get()` gives the one output of a sequence."""
+
+
+class VllmEngine:
+    """A ScoringEngine on AsyncLLM. Built by `load` in any thread, used from one event loop."""
+
+    def __init__(self, llm: AsyncLLM, card: ModelCard) -> None:
+        self._llm = llm
+        self._attempts = count()
+        self.card = replace(card, dtype=str(llm.model_config.dtype).removeprefix("torch."))
+        """The model as it runs: `dtype`, and so the fingerprint, are the engine's own."""
+
+    @classmethod
+    def load(cls, settings: EngineSettings, card: ModelCard) -> Self:
+        """Start the engine's processes and load the model. Blocking, for about a minute.
+
+        Raises SettingsInvalid for arguments that vLLM refuses, EngineDead when the model does not come up.
+        """
+        config = engine_config(settings, card)
+        try:
+            return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), card)
+        except Exception as broken:
+            raise EngineDead(f"the engine did not start: {broken}") from broken
+
+    def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
+        """One micro-batch; one future with one outcome per input, in the inputs' order.
+
+        The future raises EngineDead. A refusal of one input is its outcome, not an exception. Cancelling it takes what
+        has not been computed out of the engine.
+        """
+        return asyncio.ensure_future(self._score(inputs))
+
+    async def ping(self, timeout_seconds: float) -> None:
+        """A round trip through the engine's own loop, which vLLM's check_health() is not. Raises EngineDead."""
+        try:
+            await asyncio.wait_for(self._llm.is_paused(), timeout_seconds)
+        except TimeoutError as silent:
+            raise EngineDead(f"the engine did not answer within {timeout_seconds:g} s") from silent
+        except Exception as broken:
+            raise EngineDead(f"the engine does not answer: {broken}") from broken
+
+    async def stop(self) -> None:
+        """Stop the engine's processes. Call with nothing in flight: such a future would never be done."""
+        await asyncio.to_thread(self._llm.shutdown, timeout=_STOP_SECONDS)
+
+    async def _score(self, inputs: Sequence[EngineInput]) -> list[EngineOutput]:
+        entered: list[str] = []
+        try:
+            pending = []
+            for number, one in enumerate(inputs, start=1):
+                pending.append(await self._enter(one, entered))
+                if number % _ENTERED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            return [one if isinstance(one, InputRejected) else await _read(one) for one in pending]
+        except EngineDeadError as dead:
+            raise EngineDead(str(dead)) from dead
+        except BaseException as broken:
+            # vLLM's output handler hands its own crash, whatever it is, to everyone who waits.
+            if self._llm.errored:
+                raise EngineDead(f"the engine has died: {broken}") from broken
+            # A request that nobody reads, or whose hand-over failed half-way, stays in vLLM's books for ever.
+            await self._llm.abort(entered)
+            raise
+
+    async def _enter(self, one: EngineInput, entered: list[str]) -> Collector | InputRejected:
+        """Hand one sequence to the engine; its id joins `entered` before anything can fail."""
+        if problem := self._problem(one):
+            return InputRejected(ErrorCode.ENGINE_REJECTED, problem)
+        # Never the request's own id: it may come twice, and a second attempt must not meet the first.
+        attempt = str(next(self._attempts))
+        entered.append(attempt)
+        prompt = {"type": "token", "prompt_token_ids": one.token_ids}
+        try:
+            return await self._llm.add_request(attempt, prompt, pooling_params(one.pooling, one.second_segment_start))
+        except REFUSALS as refusal:
+            await self._llm.abort(attempt)
+            return InputRejected(ErrorCode.ENGINE_REJECTED, str(refusal)[:_MESSAGE_CHARACTERS])
+
+    def _problem(self, one: EngineInput) -> str | None:
+        """Why the engine must never see this sequence.
+
+        A bool or float among the ids kills the engine's input thread without a word, and every later request hangs; a
+        negative id is an index into the device's memory on 0.26.
+        """
+        ids = one.token_ids
+        if not 0 < len(ids) <= self.card.usable_tokens:
+            return f"{len(ids)} tokens; the model takes 1 to {self.card.usable_tokens}"
+        if set(map(type, ids)) != {int}:
+            return "token ids must be plain integers"
+        if min(ids) < 0 or max(ids) >= self.card.vocabulary_size:
+            return f"token ids must be from 0 to {self.card.vocabulary_size - 1}"
+        return None
+
+
+async def _read(collector: Collector) -> EngineOutput:
+    """One sequence's raw numbers, float32 whatever the engine computed in; or why there are none."""
+    output = collector.get_nowait() or await collector.get()
+    if problem := output_problem(output):
+        return InputRejected(ErrorCode.ENGINE_REJECTED, problem[:_MESSAGE_CHARACTERS])
+    numbers: np.ndarray = output.outputs.data.float().numpy()
+    if not np.isfinite(numbers).all():
+        return InputRejected(ErrorCode.NON_FINITE, "the model gave numbers that are not finite")
+    return numbers

@@ -1,0 +1,125 @@
+"""vLLM 0.26 to 0.33: everything that names vLLM's own classes and arguments, and what differs between releases.
+
+Read in the sources of 0.26.0 and 0.32.0. What is used of AsyncLLM (`add_request` with a rendered `tokens_input`, its
+collector's `get_nowait` and `get`, `abort`, `is_paused`, `errored`, `shutdown`) has one form in all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+import vllm
+import vllm.exceptions
+from vllm.config import PoolerConfig, VllmConfig
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.pooling_params import PoolingParams
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from consumer.errors import SettingsInvalid
+from consumer.model_card import ModelCard
+from consumer.records import Pooling
+from consumer.settings import EngineSettings
+
+__all__ = ["REFUSALS", "AsyncLLM", "EngineDeadError", "engine_config", "output_problem", "pooling_params"]
+
+REFUSALS: tuple[type[Exception], ...] = (
+    ValueError,  # all refusals of 0.26
+    getattr(vllm.exceptions, "VLLMClientError", ValueError),  # not a ValueError any more, since 0.29 or before
+)
+"""What `add_request` raises for a request's own fault."""
+
+SHUTDOWN_TIMEOUT_SECONDS = 30
+"""On SIGTERM the engine's process finishes what it has for so long, instead of dropping it at once (vLLM's default)."""
+
+_OWN = {
+    "model": "engine.model",
+    "tokenizer": "engine.model",
+    "revision": "engine.revision",
+    "dtype": "engine.dtype",
+    "max_model_len": "engine.max_model_len",
+    "max_num_seqs": "engine.max_num_seqs",
+    "max_num_batched_tokens": "engine.max_num_batched_tokens",
+    "max_num_queued_reqs": "engine.steps_in_flight",
+    "max_num_queued_tokens": "engine.steps_in_flight",
+}
+"""Arguments of vLLM's that settings of ours stand for."""
+_FIXED = (
+    "runner",
+    "skip_tokenizer_init",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "disable_log_stats",
+    "stream_interval",
+)
+"""Arguments without which the adapter would not be right."""
+
+
+def engine_config(settings: EngineSettings, card: ModelCard) -> VllmConfig:
+    """The engine's configuration. Raises SettingsInvalid for what `engine.args` cannot be, and what vLLM refuses."""
+    known = {field.name for field in fields(AsyncEngineArgs)}
+    for name in settings.args:
+        if name in _OWN:
+            raise SettingsInvalid(f"engine.args.{name}: leave it out and set {_OWN[name]}")
+        if name in _FIXED:
+            raise SettingsInvalid(f"engine.args.{name}: leave it out, the worker depends on its own choice")
+        if name not in known:
+            raise SettingsInvalid(f"engine.args.{name}: leave it out, vLLM {vllm.__version__} has no such argument")
+    if settings.max_num_batched_tokens < card.usable_tokens:
+        raise SettingsInvalid(
+            f"engine.max_num_batched_tokens is {settings.max_num_batched_tokens}: set it to at least "
+            f"{card.usable_tokens}, one sequence of this model, because every sequence runs in one step"
+        )
+    chosen: dict[str, Any] = {
+        "model": str(card.folder),
+        "runner": "pooling",
+        "dtype": settings.dtype,
+        "max_model_len": card.usable_tokens,
+        "max_num_seqs": settings.max_num_seqs,
+        "max_num_batched_tokens": settings.max_num_batched_tokens,
+        # Split prompts race in the pooling buffers (crash), and on 0.26 one of exactly max_model_len never ends.
+        "enable_chunked_prefill": False,
+        # Encoders see both sides of a token: a shared prefix has no shared state.
+        "enable_prefix_caching": False,
+        # We send token ids, and check them; a second tokenizer would only cost memory and start-up time.
+        "skip_tokenizer_init": True,
+        "disable_log_stats": True,
+        "shutdown_timeout": SHUTDOWN_TIMEOUT_SECONDS,
+    }
+    try:
+        if pooler := _pooler(settings, card):
+            chosen["pooler_config"] = PoolerConfig(**pooler)
+        return AsyncEngineArgs(**settings.args | chosen).create_engine_config(UsageContext.ENGINE_CONTEXT)
+    except REFUSALS as refusal:
+        raise SettingsInvalid(
+            f"engine: vLLM {vllm.__version__} refuses {card.name} so configured: {refusal}"
+        ) from refusal
+
+
+def _pooler(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
+    pooler = dict(settings.args.get("pooler_config", {}))
+    if card.pooling is not None:
+        pooler.pop("pooling_type", None)
+        pooler["seq_pooling_type"] = card.pooling
+    return pooler
+
+
+@lru_cache(maxsize=4096)
+def pooling_params(pooling: Pooling, second_segment_start: int | None) -> PoolingParams:
+    """Raw numbers, without activation or normalisation. May be shared: the engine works on a copy.
+
+    vLLM carries token_type_ids as the index at which they turn from 0 to 1; left out, they are all 0 and a BERT
+    cross-encoder scores something else.
+    """
+    segments = None if second_segment_start is None else {"compressed_token_type_ids": second_segment_start}
+    return PoolingParams(task=pooling.value, use_activation=False, extra_kwargs=segments)
+
+
+def output_problem(output: Any) -> str | None:
+    """Why a finished output holds no numbers. An aborted request finishes with an empty tensor and no error."""
+    if error := getattr(output, "error", None):  # since 0.27 or later
+        return str(getattr(error, "message", error))
+    return None if output.outputs.data.numel() else "the engine gave no numbers"
