@@ -1,8 +1,8 @@
 """JSON as the contract wants it: UTF-8, no duplicate keys, no NaN, 64-bit integers, real Unicode, bounded depth.
 
-jiter reads what is valid and is the only parser most requests ever see. It says little about what is not valid, and
-nothing of the rest of the object. So what it refuses is read once more by the standard library, which accepts
-duplicates, NaN, lone surrogates and integers of any size: then the fault can be named and the request's id be read.
+jiter is the only parser most requests ever see. It says little about what it refuses, and nothing of the rest of the
+object. So that is read once more by the standard library, which accepts duplicate keys, lone surrogates, integers of
+any size and deeper nesting: then the fault can be named and the request's id be read.
 """
 
 import json
@@ -28,11 +28,12 @@ class NotJson(ValueError):
 def read_object(value: bytes) -> tuple[dict[str, Any], str | None]:
     """One JSON object, and the first thing in it that the contract forbids in any JSON, if the parser noticed.
 
-    Not noticed here, because only free-form fields can hold them: numbers like 1e999, large integers, depth up to 200;
-    `find_fault` looks for them. Where a key is given twice, what is ambiguous is left out. Raises NotJson.
+    Left to `find_fault`, because only free-form fields can hold them: NaN, infinities (1e999 is one), integers beyond
+    64 bits, and depth up to jiter's own limit of about 200 levels. Where a key is given twice, what is ambiguous is
+    left out. Raises NotJson.
     """
     try:
-        tree = jiter.from_json(value, catch_duplicate_keys=True, allow_inf_nan=False)
+        tree = jiter.from_json(value, catch_duplicate_keys=True)
     except ValueError:
         return _read_faulty(value)
     return _as_object(tree), None

@@ -32,6 +32,11 @@ def test_an_id_given_twice_is_unreadable(value):
     assert "`id`" in error.message
 
 
+def test_a_key_given_twice_further_in_leaves_the_id_readable():
+    error = refused(b'{"id":"a","task":"plugin","processor":"p","data":{"id":1,"task":2,"id":3,"task":4}}')
+    assert (error.code, error.id, error.task) == (ErrorCode.SCHEMA, "a", "plugin")
+
+
 def test_a_bad_request_keeps_what_is_valid_of_id_task_and_metadata():
     error = refused(as_bytes(metadata={"m": [1, None]}, top_n=0))
     assert (error.id, error.task, error.metadata) == ("a", "rerank", {"m": [1, None]})
