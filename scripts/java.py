@@ -15,28 +15,30 @@ from pathlib import Path
 MINIMUM_VERSION = 17
 
 
-def java_version(java: Path) -> int | None:
-    """The major version that `java -version` prints, None when this is no working Java."""
+def home_if_new_enough(java: Path) -> Path | None:
+    """The JAVA_HOME of this `java` command, None when it does not run or is older than MINIMUM_VERSION.
+
+    Java is asked for its home, because a `java` on the PATH may be a launcher that lives elsewhere.
+    """
+    command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=True)
+        printed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(\d+)', answer.stderr)
-    return int(found.group(1)) if found else None
+    # Java 8 calls itself 1.8.
+    version = re.search(r"^\s*java\.specification\.version = (\d+)", printed, re.MULTILINE)
+    home = re.search(r"^\s*java\.home = (.+)$", printed, re.MULTILINE)
+    if not version or not home or int(version.group(1)) < MINIMUM_VERSION:
+        return None
+    return Path(home.group(1).strip())
 
 
 def installed_java_home() -> Path | None:
-    """JAVA_HOME, or the Java on the PATH, whichever first is new enough."""
-    candidates = []
-    if os.environ.get("JAVA_HOME"):
-        candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path))
-    for java in candidates:
-        if (java_version(java) or 0) >= MINIMUM_VERSION:
-            return java.resolve().parent.parent
-    return None
+    """JAVA_HOME, or the home of the Java on the PATH, whichever first is new enough."""
+    named, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(named) / "bin" / "java"] if named else []
+    candidates += [Path(on_path)] if on_path else []
+    return next((home for home in map(home_if_new_enough, candidates) if home), None)
 
 
 def java_home() -> Path:

@@ -89,7 +89,11 @@ class ServerProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         command, environment = await asyncio.to_thread(self.command)
         self._process = self._spawn(command, environment)
-        await self.wait_ready()
+        try:
+            await self.wait_ready()
+        except ServiceFailed:
+            await self.kill()
+            raise
 
     async def wait_ready(self, timeout_seconds: float = STARTING_SECONDS) -> None:
         """Wait until a client is answered. Raises ServiceFailed when the process ends or the time does."""

@@ -100,19 +100,18 @@ def test_a_kafka_home_is_used_as_it_is_and_a_wrong_one_is_named(
     assert kafka_home.kafka_home() == tmp_path
 
 
-@pytest.mark.parametrize(
-    ("printed", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('java version "1.8.0_401"', 1),
-        ('openjdk version "25" 2025-09-16', 25),
-        ("no Java here", None),
-    ],
-)
-def test_the_major_version_of_a_java_is_read_from_what_it_prints(
-    printed: str, version: int | None, tmp_path: Path
+@pytest.mark.parametrize(("version", "new_enough"), [("1.8", False), ("11", False), ("17", True), ("25", True)])
+def test_a_java_says_itself_where_it_lives_and_an_old_one_is_not_taken(
+    version: str, new_enough: bool, tmp_path: Path
 ) -> None:
-    fake = tmp_path / "java"
-    fake.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{printed}\nEND\n")
-    fake.chmod(0o755)
-    assert java.java_version(fake) == version
+    launcher = tmp_path / "java"
+    launcher.write_text(
+        f"#!/bin/sh\nprintf '    java.home = /opt/java-{version}\\n    java.specification.version = {version}\\n' >&2\n"
+    )
+    launcher.chmod(0o755)
+    assert java.home_if_new_enough(launcher) == (Path(f"/opt/java-{version}") if new_enough else None)
+
+
+def test_what_is_no_java_is_not_taken(tmp_path: Path) -> None:
+    assert java.home_if_new_enough(Path("/bin/true")) is None
+    assert java.home_if_new_enough(tmp_path / "missing") is None

@@ -132,10 +132,15 @@ async def test_a_restarted_redis_is_empty_unless_it_was_told_to_keep_its_data(tm
 
 
 @pytest.mark.redis
-async def test_a_server_that_cannot_start_fails_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_server_that_cannot_start_shows_the_end_of_its_log_and_may_be_started_again(
+    tmp_path: Path,
+) -> None:
     node = RedisNode(tmp_path, {"no-such-option": "1"})
     with pytest.raises(ServiceFailed, match=r"(?s)ended while starting.*no-such-option"):
         await node.start()
+    node.options.clear()
+    await node.start()
+    await node.stop()
 
 
 @pytest.mark.redis
