@@ -187,3 +187,30 @@ async def until_taken(writer: KafkaResultWriter, partition: int, messages: list[
                 await writer.write(partition, messages)
                 return
             await asyncio.sleep(0.1)
+
+
+async def test_nothing_can_begin_between_the_clients_answer_and_receive(cluster: BrokerCluster) -> None:
+    """A revoke that is due in the very next step of the loop finds the records received already."""
+    source, receiver = cluster.source(), Receiver()
+    receiver.revoke_seconds = 1
+    await joined(source, receiver, 2)
+    await cluster.publish(0, [b"x"])
+    answer_of = source._consumer.getmany
+    revoking = []
+
+    def begin_to_revoke() -> None:
+        revoking.append(source.on_partitions_revoked(set(source.assignment())))
+        revoking[-1].send(None)
+
+    async def getmany(*partitions, **bounds):
+        answer = await answer_of(*partitions, **bounds)
+        if answer:
+            asyncio.get_running_loop().call_soon(begin_to_revoke)
+        return answer
+
+    source._consumer.getmany = getmany
+    await fetch_until(source, receiver, lambda: bool(revoking))
+    revoking[0].close()
+    assert receiver.revocations == 1
+    assert [record.value for record in receiver.records] == [b"x"]
+    assert receiver.out_of_turn == []

@@ -1,0 +1,125 @@
+"""The facts that start-up decides on, read from real servers."""
+
+import asyncio
+import socket
+
+import pytest
+from pydantic import SecretStr
+
+from consumer.adapters import kafka_topics, redis_scores
+from consumer.records import Message, TopicPartition
+from consumer.settings import Compression, KafkaSettings, RedisSettings
+from consumer.startup import KafkaFacts, RedisFacts, TopicFacts, Unreachable
+from tests.contract.clusters import BrokerCluster
+from tests.services.embedded import EmbeddedNode
+from tests.services.kafka import KafkaNode, create_topics
+from tests.services.redis import RedisNode
+
+
+def settings_of(servers: str, topic: str = "none") -> KafkaSettings:
+    names = {"request_topic": topic, "result_topic": f"{topic}.results", "dead_letter_topic": f"{topic}.dead"}
+    return KafkaSettings(bootstrap_servers=servers, group_id=topic, **names)
+
+
+async def test_topics_partitions_policies_and_limits_are_read(kafka: KafkaNode, topics) -> None:
+    names = await topics(kafka, requests=4)
+    kafka_settings = settings_of(kafka.bootstrap_servers, names["requests"])
+    configs = {"cleanup.policy": "compact", "max.message.bytes": "12345"}
+    await create_topics(kafka.bootstrap_servers, {kafka_settings.result_topic: 2}, configs)
+    facts = await kafka_topics.read_facts(kafka_settings)
+    assert isinstance(facts, KafkaFacts)
+    assert facts.topics == {
+        kafka_settings.request_topic: TopicFacts(4, "delete", kafka_topics.DEFAULT_MAX_MESSAGE_BYTES),
+        kafka_settings.result_topic: TopicFacts(2, "compact", 12345),
+    }
+    assert facts.cluster_id
+    assert (facts.min_session_timeout_ms, facts.max_session_timeout_ms) == (6_000, 1_800_000)
+
+
+async def test_looking_creates_no_topic(tmp_path) -> None:
+    node = KafkaNode(tmp_path, {"auto.create.topics.enable": "true"})
+    await node.start()
+    try:
+        for _ in range(2):
+            facts = await kafka_topics.read_facts(settings_of(node.bootstrap_servers, "absent"))
+            assert isinstance(facts, KafkaFacts)
+            assert facts.topics == {}
+    finally:
+        await node.stop()
+
+
+async def test_the_embedded_broker_is_understood(embedded: EmbeddedNode, topics) -> None:
+    names = await topics(embedded, requests=3)
+    facts = await kafka_topics.read_facts(settings_of(embedded.bootstrap_servers, names["requests"]))
+    assert isinstance(facts, KafkaFacts)
+    assert facts.topics[names["requests"]].partitions == 3
+    redis_facts = await redis_scores.read_facts(RedisSettings(url=SecretStr(embedded.redis_url)))
+    assert isinstance(redis_facts, RedisFacts)
+
+
+async def test_each_address_is_named_with_what_happened_there(free_port: int) -> None:
+    servers = f"127.0.0.1:{free_port}, no-such-host.invalid:9092, nonsense"
+    facts = await kafka_topics.read_facts(settings_of(servers))
+    assert isinstance(facts, Unreachable)
+    refused, unresolved, malformed = facts.reason.split("; ")
+    assert refused == f"127.0.0.1:{free_port}: Connection refused"
+    assert unresolved.startswith("no-such-host.invalid:9092: the name no-such-host.invalid does not resolve")
+    assert malformed == "nonsense: not of the form host:port"
+
+
+async def test_one_address_of_several_is_enough(kafka: KafkaNode, free_port: int) -> None:
+    servers = f"127.0.0.1:{free_port},{kafka.bootstrap_servers}"
+    assert isinstance(await kafka_topics.read_facts(settings_of(servers)), KafkaFacts)
+
+
+async def test_what_is_not_a_kafka_broker_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_topics, "_READ_SECONDS", 0.5)
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", family=socket.AF_INET)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        facts = await kafka_topics.read_facts(settings_of(address))
+    assert isinstance(facts, Unreachable)
+    assert f"{address}: accepts connections but does not answer like a Kafka broker" in facts.reason
+
+
+async def test_nobody_at_the_redis_address_is_named(free_port: int) -> None:
+    url = f"redis://:secret@127.0.0.1:{free_port}/0"
+    facts = await redis_scores.read_facts(RedisSettings(url=SecretStr(url)))
+    assert isinstance(facts, Unreachable)
+    assert f"127.0.0.1:{free_port}" in facts.reason
+    assert "secret" not in facts.reason
+
+
+async def test_redis_tells_its_version(redis: RedisNode) -> None:
+    facts = await redis_scores.read_facts(RedisSettings(url=SecretStr(redis.url), prefix="nobody:"))
+    assert isinstance(facts, RedisFacts)
+    assert int(facts.version.split(".")[0]) >= 6
+    assert facts.prefix_owner is None
+
+
+def test_every_codec_is_here() -> None:
+    assert kafka_topics.missing_codecs() == []
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+async def test_what_is_written_with_every_compression_can_be_read(kafka: KafkaNode, compression: Compression) -> None:
+    cluster = BrokerCluster(kafka.bootstrap_servers)
+    await cluster.create(1)
+    cluster.kafka = cluster.kafka.model_copy(update={"compression": compression})
+    value = b"x" * 30_000
+    await cluster.results().write(0, [Message(None, value, ())] * 5)
+    assert [record.value for record in await cluster.records(0)] == [value] * 5
+    await cluster.close()
+
+
+async def test_end_offsets_count_what_was_published(kafka: KafkaNode) -> None:
+    cluster = BrokerCluster(kafka.bootstrap_servers)
+    await cluster.create(2)
+    await cluster.publish(1, [b"x"] * 7)
+    places = [TopicPartition(cluster.topic, partition) for partition in (0, 1)]
+    assert await kafka_topics.end_offsets(cluster.kafka, places) == dict(zip(places, (0, 7), strict=True))

@@ -1,0 +1,178 @@
+"""What start-up finds, and what it says to do: decisions over facts, without a broker."""
+
+from dataclasses import replace
+
+import pytest
+
+from consumer.errors import SettingsInvalid
+from consumer.settings import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings, Settings
+from consumer.startup import (
+    Finding,
+    KafkaFacts,
+    RedisFacts,
+    RedisRefused,
+    TopicFacts,
+    Unreachable,
+    check_codecs,
+    check_kafka,
+    check_redis,
+    refuse,
+)
+
+SETTINGS = Settings(engine=EngineSettings(kind=EngineKind.SCRIPTED))
+TOPIC = TopicFacts(partitions=8, cleanup_policy="delete", max_message_bytes=1_048_588)
+REQUESTS, RESULTS, DEAD = "score.requests", "score.results", "score.dead"
+GOOD = KafkaFacts("cluster", {REQUESTS: TOPIC, RESULTS: TOPIC, DEAD: TOPIC}, 6_000, 1_800_000)
+GOOD_REDIS = RedisFacts("7.0.15", None)
+OWNER = "cluster/score.requests/scorestream"
+
+
+def with_topic(name: str, topic: TopicFacts | None) -> KafkaFacts:
+    topics = {**GOOD.topics, name: topic}
+    return replace(GOOD, topics={name: found for name, found in topics.items() if found is not None})
+
+
+def failed(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings if not finding.ok}
+
+
+def test_everything_in_order_refuses_nothing_and_names_every_check() -> None:
+    findings = check_kafka(SETTINGS, GOOD) + check_codecs([]) + check_redis(SETTINGS, GOOD_REDIS, GOOD)
+    refuse(findings)
+    assert [finding.name for finding in findings] == [
+        "kafka.broker",
+        "kafka.request_topic",
+        "kafka.result_topic",
+        "kafka.dead_letter_topic",
+        "kafka.result_partitions",
+        "kafka.result_topic.cleanup_policy",
+        "kafka.dead_letter_topic.cleanup_policy",
+        "kafka.result_topic.max_message_bytes",
+        "kafka.dead_letter_topic.max_message_bytes",
+        "kafka.session_timeout",
+        "kafka.codecs",
+        "redis.server",
+        "redis.prefix",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "found", "fix"),
+    [
+        (Unreachable("kafka:9092: Connection refused"), "kafka.broker", "kafka:9092: Conn", "kafka.bootstrap_servers"),
+        (with_topic(REQUESTS, None), "kafka.request_topic", "no topic score.requests", "--create --topic score.req"),
+        (with_topic(RESULTS, None), "kafka.result_topic", "no topic score.results", "--partitions 8"),
+        (with_topic(DEAD, None), "kafka.dead_letter_topic", "no topic score.dead", "--create --topic score.dead"),
+        (
+            with_topic(RESULTS, replace(TOPIC, partitions=7)),
+            "kafka.result_partitions",
+            "score.results has 7 partitions, score.requests has 8",
+            "--alter --topic score.results --partitions 8",
+        ),
+        (
+            with_topic(RESULTS, replace(TOPIC, cleanup_policy="compact,delete")),
+            "kafka.result_topic.cleanup_policy",
+            "cleanup.policy=compact,delete",
+            "cleanup.policy=delete",
+        ),
+        (
+            with_topic(DEAD, replace(TOPIC, cleanup_policy="compact")),
+            "kafka.dead_letter_topic.cleanup_policy",
+            "cleanup.policy=compact",
+            "cleanup.policy=delete",
+        ),
+        (
+            with_topic(RESULTS, replace(TOPIC, max_message_bytes=899_999)),
+            "kafka.result_topic.max_message_bytes",
+            "limits.chunk_bytes is 900000, score.results has max.message.bytes=899999",
+            "limits.chunk_bytes to at most 899999",
+        ),
+        (replace(GOOD, max_session_timeout_ms=30_000), "kafka.session_timeout", "45 s", "session_timeout_seconds"),
+        (replace(GOOD, min_session_timeout_ms=60_000), "kafka.session_timeout", "45 s", "session_timeout_seconds"),
+    ],
+)
+def test_each_fault_is_one_finding_with_its_fix(
+    facts: KafkaFacts | Unreachable, name: str, found: str, fix: str
+) -> None:
+    [(failed_name, finding)] = failed(check_kafka(SETTINGS, facts)).items()
+    assert failed_name == name
+    assert found in finding.found
+    assert fix in finding.fix
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        with_topic(RESULTS, replace(TOPIC, partitions=9)),
+        with_topic(DEAD, replace(TOPIC, partitions=1)),
+        with_topic(REQUESTS, replace(TOPIC, cleanup_policy="compact")),
+        with_topic(RESULTS, replace(TOPIC, max_message_bytes=900_000)),
+        with_topic(RESULTS, replace(TOPIC, cleanup_policy=None, max_message_bytes=None)),
+        replace(GOOD, min_session_timeout_ms=None, max_session_timeout_ms=None),
+    ],
+    ids=["more results partitions", "one dead letter partition", "compacted requests", "just fits", "unreadable", "-"],
+)
+def test_what_can_work_is_not_refused(facts: KafkaFacts) -> None:
+    assert failed(check_kafka(SETTINGS, facts)) == {}
+
+
+def test_all_missing_topics_are_told_at_once() -> None:
+    names = failed(check_kafka(SETTINGS, replace(GOOD, topics={})))
+    assert list(names) == ["kafka.request_topic", "kafka.result_topic", "kafka.dead_letter_topic"]
+
+
+def test_missing_codecs_are_named() -> None:
+    finding = failed(check_codecs(["lz4", "zstd"]))["kafka.codecs"]
+    assert "lz4, zstd" in finding.found
+    assert "aiokafka[snappy,lz4,zstd]" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "found", "fix"),
+    [
+        (Unreachable("redis:6379: refused"), "redis.server", "redis:6379: refused", "redis.url"),
+        (RedisRefused("redis:6379: WRONGPASS"), "redis.server", "WRONGPASS", "password"),
+        (
+            RedisFacts("7.0.15", "other/topic/group"),
+            "redis.prefix",
+            "other/topic/group",
+            "DEL scorestream:owner:score:",
+        ),
+    ],
+)
+def test_each_redis_fault_is_one_finding_with_its_fix(
+    facts: RedisFacts | RedisRefused | Unreachable, name: str, found: str, fix: str
+) -> None:
+    [(failed_name, finding)] = failed(check_redis(SETTINGS, facts, GOOD)).items()
+    assert failed_name == name
+    assert found in finding.found
+    assert fix in finding.fix
+
+
+def test_the_owner_may_come_back_to_its_prefix() -> None:
+    assert failed(check_redis(SETTINGS, RedisFacts("7.0.15", OWNER), GOOD)) == {}
+
+
+def test_without_a_cluster_nobody_can_say_whose_prefix_it_is() -> None:
+    findings = check_redis(SETTINGS, RedisFacts("7.0.15", "other"), Unreachable("down"))
+    assert [finding.name for finding in findings] == ["redis.server"]
+
+
+@pytest.mark.parametrize(("version", "refused"), [("6.2.14", True), ("7.0.0", False), ("8.2.1", False)])
+def test_sharded_notifications_need_a_redis_that_has_them(version: str, refused: bool) -> None:
+    settings = SETTINGS.model_copy(update={"redis": RedisSettings(notify=RedisNotify.SPUBLISH)})
+    assert ("redis.notify" in failed(check_redis(settings, RedisFacts(version, None), GOOD))) is refused
+
+
+def test_a_refusal_lists_every_fault_on_a_line_of_its_own() -> None:
+    findings = [Finding("a", ok=False, found="x", fix="do y"), Finding("b", ok=True, found="z")]
+    findings += check_kafka(SETTINGS, with_topic(DEAD, None))
+    with pytest.raises(SettingsInvalid) as refusal:
+        refuse(findings)
+    first, second = str(refusal.value).splitlines()
+    assert first == "a: x: do y"
+    assert second.startswith("kafka.dead_letter_topic: there is no topic score.dead: kafka-topics.sh")
+
+
+def test_the_owner_names_cluster_topic_and_group() -> None:
+    assert GOOD.prefix_owner(KafkaSettings(request_topic="t", group_id="g")) == "cluster/t/g"
