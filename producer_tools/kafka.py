@@ -72,11 +72,13 @@ async def open_reader(bootstrap_servers: str) -> AsyncIterator[AIOKafkaConsumer]
 async def partitions_of(reader: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
     """The partitions of `topic`, in order. Raises ToolFailure when there is no such topic.
 
-    Lists all topics first, because asking a broker for one by name may create it.
+    Asks for all topics, because asking a broker for one by name may create it. The public `topics()` asks the same and
+    gives the names alone.
     """
-    if topic not in await reader.topics():
+    cluster = await reader._client.fetch_all_metadata()  # noqa: SLF001 - see above
+    partitions = cluster.partitions_for_topic(topic)
+    if not partitions:
         raise ToolFailure(f"there is no topic {topic}; kcat -L lists those that exist")
-    partitions: set[int] = reader.partitions_for_topic(topic) or set()
     return [TopicPartition(topic, number) for number in sorted(partitions)]
 
 

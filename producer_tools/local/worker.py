@@ -18,7 +18,7 @@ from producer_tools.local.services import Services
 
 STOP_SECONDS = 60.0
 """The worker drains within half a minute; then it is killed."""
-READY_EVENT = "ready"
+READY_EVENT = "running"
 """The `event` of the log line that the worker writes when it reads requests."""
 DEMO_MODEL_NAME = "all-MiniLM-L6-v2"
 

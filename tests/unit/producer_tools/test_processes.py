@@ -1,0 +1,84 @@
+"""Child processes."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from producer_tools.console import ToolFailure
+from producer_tools.local.cpu import cpu_seconds
+from producer_tools.local.processes import running
+from producer_tools.local.worker import until_ready
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def python(code: str, log: Path):
+    return running("child", [sys.executable, "-c", code], environment=os.environ, log=log, grace_seconds=0.5)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+
+
+def written(log: Path) -> Callable[[], bool]:
+    return lambda: log.read_text().endswith("\n")
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    async with python(STUBBORN, tmp_path / "log") as child:
+        await until(written(child.log))
+        grandchild = int(child.last_lines().split()[-1])
+        assert not is_gone(grandchild)
+    await until(lambda: is_gone(child.pid) and is_gone(grandchild))
+
+
+async def test_a_child_that_ends_too_early_is_told_with_its_last_words(tmp_path: Path) -> None:
+    async with python("print('the reason'); raise SystemExit(7)", tmp_path / "log") as child:
+        with pytest.raises(ToolFailure, match=r"exit code 7(.|\n)*the reason"):
+            await asyncio.wait_for(child.while_running(asyncio.Event().wait()), 20)
+
+
+async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"event": "starting"}\nINFO of a library\n{"event": "war')
+    phases: list[str] = []
+    ready = asyncio.create_task(until_ready(log, phases.append))
+    await until(lambda: phases == ["starting"])
+    assert not ready.done()
+    with log.open("a") as more:
+        more.write('ming"}\n{"event": "running"}\n')
+    await asyncio.wait_for(ready, 10)
+    assert phases == ["starting", "warming"]
+
+
+async def test_processor_time_of_a_busy_child_is_seen_apart_from_ours(tmp_path: Path) -> None:
+    busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint(flush=True)\n"
+    async with python(busy + "time.sleep(600)", tmp_path / "log") as child:
+        before = cpu_seconds(os.getpid())
+        await until(written(child.log))
+        assert cpu_seconds(child.pid).main >= 0.3
+        assert cpu_seconds(os.getpid()).children >= 0.3
+        assert before.main <= cpu_seconds(os.getpid()).main
+    with pytest.raises(ToolFailure, match="no process"):
+        cpu_seconds(child.pid)
