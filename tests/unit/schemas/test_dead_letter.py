@@ -94,6 +94,17 @@ def test_a_stub_keeps_the_key_when_there_is_room():
     assert dead_letter(b"k", b"v" * 10_000, (), REASON, max_bytes=5000).key == b"k"
 
 
+def test_a_stub_gives_up_the_key_then_the_message_and_keeps_the_id_as_long_as_it_can():
+    reason = REASON._replace(message="m" * 1000)
+    key = b"k" * 500
+    kept = []
+    for max_bytes in (2500, 2000, 1000):
+        stub = dead_letter(key, b"v" * 10_000, (), reason, max_bytes=max_bytes)
+        told = reserved_headers(stub.headers)
+        kept.append((stub.key == key, len(told["scorestream-error-message"]), told["scorestream-id"]))
+    assert kept == [(True, 1000, "a"), (False, 1000, "a"), (False, 0, "a")]
+
+
 def test_a_topic_too_small_for_any_dead_letter_is_told():
     with pytest.raises(ValueError, match=r"max\.message\.bytes"):
         dead_letter(b"k", b"v" * 10_000, (), REASON, max_bytes=200)

@@ -138,6 +138,11 @@ def test_a_bad_document_is_named_by_its_index(item, where):
     assert where in error.message
 
 
+def test_of_many_bad_documents_the_first_is_named():
+    error = refused(as_bytes(documents=["d", 5, 5, {"text": 5, "id": 7}]))
+    assert (error.index, error.message) == (1, "`documents[1]` must be a string or an object with `text`")
+
+
 def test_a_fault_that_is_no_item_s_names_no_index():
     assert refused(as_bytes(documents=["d", 5], top_n=0)).index is None
     assert refused(as_bytes(documents=[])).index is None
