@@ -218,7 +218,7 @@ def _usable_tokens(files: ModelFiles, config: Mapping[str, Any], wanted: int | N
 
 def _embedding(files: ModelFiles, config: Mapping[str, Any], engine: EngineSettings) -> dict[str, Any]:
     hidden_size = _positive(files, config, "hidden_size")
-    files.tensor_shapes()
+    files.tensor_shapes()  # refuses weights that cannot be read; an embedder has no head to look at
     modules = files.json("modules.json") or []
     kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
     if unknown := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:

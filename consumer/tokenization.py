@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from tokenizers import Encoding, Tokenizer
 
 from consumer.errors import SettingsInvalid
 from consumer.interfaces import EncodedText
-from consumer.model_card import ModelCard
 from consumer.records import TokenSequence
 
 _PROBES = ("one", "two three")
@@ -133,25 +133,23 @@ class ModelTokenizer:
         )
 
 
-def load_tokenizer(card: ModelCard) -> ModelTokenizer:
-    """The model's tokenizer, built as transformers builds it: from tokenizer.json, or from its vocabulary alone.
+def load_tokenizer(folder: Path, *, has_segments: bool, lower_case: bool) -> ModelTokenizer:
+    """The tokenizer of a model's folder, built as transformers builds it: from tokenizer.json, or its vocabulary alone.
 
     By transformers, because tokenizer_config.json may change what tokenizer.json says; its import takes seconds.
-    Raises SettingsInvalid when the folder has no tokenizer or only a slow one.
+    `has_segments` and `lower_case` as the model's card says. Raises SettingsInvalid when there is no fast tokenizer.
     """
     from transformers import AutoTokenizer  # noqa: PLC0415 - needed once per process
 
     # transformers makes an empty vocabulary where it finds none, and every text would be one unknown word.
-    if not any(path for glob in _VOCABULARY_GLOBS for path in card.folder.glob(glob)):
-        raise SettingsInvalid(f"engine.model is {card.folder}: it has no tokenizer: add its tokenizer.json")
+    if not any(path for glob in _VOCABULARY_GLOBS for path in folder.glob(glob)):
+        raise SettingsInvalid(f"engine.model is {folder}: it has no tokenizer: add its tokenizer.json")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(card.folder), local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except (OSError, ValueError) as unreadable:
-        raise SettingsInvalid(
-            f"engine.model is {card.folder}: its tokenizer cannot be read: {unreadable}"
-        ) from unreadable
+        raise SettingsInvalid(f"engine.model is {folder}: its tokenizer cannot be read: {unreadable}") from unreadable
     if not tokenizer.is_fast:
         raise SettingsInvalid(
-            f"engine.model is {card.folder}: {type(tokenizer).__name__} has no fast form: add a tokenizer.json"
+            f"engine.model is {folder}: {type(tokenizer).__name__} has no fast form: add a tokenizer.json"
         )
-    return ModelTokenizer(tokenizer.backend_tokenizer, has_segments=card.has_segments, lower_case=card.lower_case)
+    return ModelTokenizer(tokenizer.backend_tokenizer, has_segments=has_segments, lower_case=lower_case)

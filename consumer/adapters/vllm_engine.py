@@ -6,9 +6,12 @@ One asyncio task and one future per micro-batch; a sequence costs a dictionary, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
+from multiprocessing import resource_tracker
 from typing import Any, Self
 
 import numpy as np
@@ -54,7 +57,8 @@ class VllmEngine:
         """
         config = engine_config(settings, card)
         try:
-            return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), card)
+            with _children_without_sigint():
+                return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), card)
         except Exception as broken:
             raise EngineDead(f"the engine did not start: {broken}") from broken
 
@@ -88,11 +92,12 @@ class VllmEngine:
                 if number % _ENTERED_AT_ONCE == 0:
                     await asyncio.sleep(0)
             return [one if isinstance(one, InputRejected) else await _read(one) for one in pending]
-        except EngineDeadError as dead:
-            raise EngineDead(str(dead)) from dead
-        except BaseException as broken:
+        except asyncio.CancelledError:
+            await self._llm.abort(entered)
+            raise
+        except Exception as broken:
             # vLLM's output handler hands its own crash, whatever it is, to everyone who waits.
-            if self._llm.errored:
+            if isinstance(broken, EngineDeadError) or self._llm.errored:
                 raise EngineDead(f"the engine has died: {broken}") from broken
             # A request that nobody reads, or whose hand-over failed half-way, stays in vLLM's books for ever.
             await self._llm.abort(entered)
@@ -137,3 +142,20 @@ async def _read(collector: Collector) -> EngineOutput:
     if not np.isfinite(numbers).all():
         return InputRejected(ErrorCode.NON_FINITE, "the model gave numbers that are not finite")
     return numbers
+
+
+@contextmanager
+def _children_without_sigint() -> Iterator[None]:
+    """Processes started inside never see Ctrl-C, which the terminal sends to the whole process group.
+
+    vLLM's engine installs its own handler for SIGINT and would drop what is in flight before our drain has begun. A
+    blocked signal stays blocked whatever handler is installed, and a process inherits the mask of the thread that
+    starts it; other threads of ours, the main one above all, keep receiving it.
+    """
+    # Started lazily, multiprocessing's tracker would unblock SIGINT in this thread just before the engine is started.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

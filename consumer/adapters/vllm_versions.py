@@ -6,9 +6,14 @@ collector's `get_nowait` and `get`, `abort`, `is_paused`, `errored`, `shutdown`)
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
+
+# Read when vLLM is imported. stdout is for data, not for logs; and vLLM reports usage to its makers unless told.
+os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 import vllm
 import vllm.exceptions

@@ -58,7 +58,7 @@ async def load(folder: Path) -> Loaded:
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     settings = EngineSettings(model=str(folder), dtype="float32", max_num_seqs=64, args={"enforce_eager": True})
     card = recognise(settings)
-    tokenizer = load_tokenizer(card)
+    tokenizer = load_tokenizer(folder, has_segments=card.has_segments, lower_case=card.lower_case)
     engine = await start_vllm(settings, card)
     return Loaded(engine, tokenizer, dict(tasks_for(engine.card, tokenizer, LimitSettings())))
 

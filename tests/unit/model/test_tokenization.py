@@ -1,6 +1,5 @@
 """Assembled sequences equal what the model's own tokenizer makes of the whole."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from consumer.errors import SettingsInvalid
-from consumer.model_card import recognise
-from consumer.settings import EngineSettings
 from consumer.tokenization import ModelTokenizer, load_tokenizer
 
 TEXTS = st.text(max_size=60) | st.lists(st.sampled_from(["paris", "Lyon", "42", "été", "東京", "a-b", "don't"])).map(
@@ -30,7 +27,7 @@ def words(post_processor: processors.PostProcessor | None = None) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def minilm(minilm_embed: Path) -> ModelTokenizer:
-    return load_tokenizer(recognise(EngineSettings(model=str(minilm_embed))))
+    return load_tokenizer(minilm_embed, has_segments=True, lower_case=False)
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +155,16 @@ def test_a_folder_with_only_a_vocabulary_gets_the_same_tokenizer(
 ):
     for name in ("vocab.txt", "tokenizer_config.json", "config.json"):
         (tmp_path / name).write_bytes((minilm_embed / name).read_bytes())
-    card = recognise(EngineSettings(model=str(minilm_embed)))
-    built = load_tokenizer(replace(card, folder=tmp_path))
+    built = load_tokenizer(tmp_path, has_segments=True, lower_case=False)
     texts = ["The Capital of France, é 東京 [SEP]", "don't"]
     assert built.encode(texts) == minilm.encode(texts)
     assert built.layout == minilm.layout
 
 
 def test_a_folder_without_a_tokenizer_is_refused(minilm_embed: Path, tmp_path: Path):
-    card = replace(recognise(EngineSettings(model=str(minilm_embed))), folder=tmp_path)
     (tmp_path / "config.json").write_bytes((minilm_embed / "config.json").read_bytes())
     with pytest.raises(SettingsInvalid, match="no tokenizer"):
-        load_tokenizer(card)
+        load_tokenizer(tmp_path, has_segments=False, lower_case=False)
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(SettingsInvalid, match="tokenizer"):
-        load_tokenizer(card)
+        load_tokenizer(tmp_path, has_segments=False, lower_case=False)
