@@ -70,15 +70,21 @@ class Report:
         return json.dumps(asdict(self))
 
 
-async def bench_own(work: Work, pace: Callable[[], Pace], *, note: Callable[[str], None]) -> Report:
-    """Start broker, cache and worker, measure, stop them, then measure the engine alone. Raises ToolFailure."""
+async def bench_own(work: Work, pace: Callable[[], Pace], *, engine_alone: bool, note: Callable[[str], None]) -> Report:
+    """Start broker, cache and worker, measure and stop them; then measure the engine alone, if `engine_alone`.
+
+    Raises ToolFailure.
+    """
     with tempfile.TemporaryDirectory(prefix="scorestream-bench-") as name:
         folder = Path(name)
         environment = engine_environment()
         async with _own_worker(folder, environment, note) as (worker, target):
             result, cpu = await worker.while_running(_measure(work, pace, target, worker.pid, note))
-        note("measuring the engine alone on the same requests")
-        engine_only = await _engine_only(work, folder, environment)
+        note(f"pipeline: {result.requests_per_second:.1f} requests/s")
+        engine_only = None
+        if engine_alone:
+            note("measuring the engine alone on the same requests")
+            engine_only = await _engine_only(work, folder, environment)
     return _report(work, result, cpu, engine_only)
 
 

@@ -194,6 +194,7 @@ def bench(
     seed: Annotated[int, typer.Option(help="The same seed makes the same texts.")] = 0,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests under way at once.")] = 512,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Requests/s, instead of --concurrency.")] = None,
+    ceiling: Annotated[bool, typer.Option(help="Afterwards measure the engine alone on the same requests.")] = True,
     existing: Annotated[bool, typer.Option("--existing", help="Measure workers that run already.")] = False,
     pid: Annotated[int | None, typer.Option(help="With --existing: a worker's main process on this machine.")] = None,
     bootstrap_servers: options.BootstrapServers = options.BOOTSTRAP_SERVERS,
@@ -218,7 +219,7 @@ def bench(
             target = Target(bootstrap_servers, request_topic, result_topic)
             report = await tool.bench_existing(work, pace, target, pid=pid, note=say)
         else:
-            report = await tool.bench_own(work, pace, note=say)
+            report = await tool.bench_own(work, pace, engine_alone=ceiling, note=say)
         if as_json:
             write_lines(report.as_json().encode())
         else:

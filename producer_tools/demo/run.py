@@ -35,6 +35,11 @@ DOCUMENTS = 600
 CONCURRENCY = 24
 """Requests under way at once: enough to fill the engine's batches, few enough that latency is not just queueing."""
 VERIFY_SECONDS = 20.0
+PHASES = {
+    "starting": "checks its settings, the topics and Redis, reads the model's files",
+    "warming": "starts vLLM, loads the model, warms up",
+}
+"""The worker's log events before it is ready, in words; another one is shown as it is."""
 
 
 @dataclass(slots=True)
@@ -89,11 +94,11 @@ async def _start(console: Console, worker: Child) -> None:
     started = time.monotonic()
 
     def phase(event: str) -> None:
-        page.fact(console, f"{time.monotonic() - started:5.1f} s  {event}")
+        page.fact(console, f"{time.monotonic() - started:5.1f} s  {PHASES.get(event, event)}")
 
-    with console.status("  starting the engine ..."):
+    with console.status("starting"):
         await worker.while_running(until_ready(worker.log, phase))
-    page.fact(console, f"{time.monotonic() - started:5.1f} s  ready: it has joined its consumer group")
+    page.fact(console, f"{time.monotonic() - started:5.1f} s  ready: a member of its consumer group")
 
 
 async def _score(console: Console, services: Services, demo_started: float) -> _Scored:
@@ -102,7 +107,7 @@ async def _score(console: Console, services: Services, demo_started: float) -> _
         console,
         3,
         "Real work",
-        f"{len(QUESTIONS)} questions over {len(documents)} docstrings of Python's standard library, and "
+        f"{len(QUESTIONS)} questions over {len(documents)} docstrings of Python's library; "
         f"{min(EMBEDDINGS, len(documents))} embeddings.",
     )
     rankings, embeddings = list(rerank_requests(documents)), list(embed_requests(documents))

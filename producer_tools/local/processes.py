@@ -16,6 +16,7 @@ from producer_tools.console import ToolFailure
 T = TypeVar("T")
 
 LAST_LINES = 15
+LAST_LINE_CHARACTERS = 300
 
 
 class Child:
@@ -44,7 +45,7 @@ class Child:
     def last_lines(self) -> str:
         """The end of the output, to be shown when something went wrong."""
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
-        return "\n".join([f"last lines of {self.log}:", *(f"  {line}" for line in lines)])
+        return "\n".join([f"last lines of {self.log}:", *(f"  {line[:LAST_LINE_CHARACTERS]}" for line in lines)])
 
     async def stop(self, grace_seconds: float) -> None:
         """SIGTERM, then SIGKILL after `grace_seconds` to the process and to all that it started in its session."""
