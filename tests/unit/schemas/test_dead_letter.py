@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,6 +106,22 @@ def test_a_stub_gives_up_the_key_then_the_message_and_keeps_the_id_as_long_as_it
     assert kept == [(True, 1000, "a"), (False, 1000, "a"), (False, 0, "a")]
 
 
+@given(maybe_bytes, maybe_bytes, headers)
+def test_a_record_is_never_larger_as_a_kafka_batch_than_it_says(key, value, original):
+    letter = dead_letter(key, value, original, REASON, max_bytes=ROOM)
+    batch = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=2**62,
+        producer_epoch=1,
+        base_sequence=2**30,
+        batch_size=ROOM,
+    )
+    batch.append(0, 2**41, letter.key, letter.value, list(letter.headers))
+    assert len(batch.build()) <= letter.size_bytes
+
+
 def test_a_topic_too_small_for_any_dead_letter_is_told():
     with pytest.raises(ValueError, match=r"max\.message\.bytes"):
         dead_letter(b"k", b"v" * 10_000, (), REASON, max_bytes=200)
@@ -113,7 +130,7 @@ def test_a_topic_too_small_for_any_dead_letter_is_told():
 @given(maybe_bytes, st.binary(max_size=20), headers)
 def test_replay_gives_the_original_back_with_its_origin(key, value, original):
     letter = dead_letter(key, value, original, REASON, max_bytes=ROOM)
-    request = replayed(letter.key, letter.value, letter.headers)
+    request = replayed(letter.key, letter.value, list(letter.headers))
     own = tuple(header for header in original if not header[0].startswith("scorestream-"))
     assert (request.key, request.value) == (key, value)
     assert request.headers == (*own, ("scorestream-replay-of", b"score.requests/7/42"))
@@ -132,7 +149,7 @@ def test_a_replay_that_fails_again_and_is_replayed_again_names_its_last_place():
 def test_what_holds_no_request_is_not_replayed(key, value):
     letter = dead_letter(key, value, (), REASON, max_bytes=5000)
     with pytest.raises(NotReplayable):
-        replayed(letter.key, letter.value, letter.headers)
+        replayed(letter.key, letter.value, list(letter.headers))
 
 
 def test_a_record_that_is_no_dead_letter_is_not_replayed():
