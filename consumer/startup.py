@@ -155,11 +155,12 @@ def _check_existence(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
             found = f"{topic} has {facts.topics[topic].partitions} partitions"
             findings.append(Finding(f"kafka.{setting}", ok=True, found=found))
         else:
+            found = f"there is no topic {topic}, or this client may not describe it"
             fix = (
                 f"kafka-topics.sh --bootstrap-server {kafka.bootstrap_servers} --create --topic {topic} "
                 f"--partitions {partitions}"
             )
-            findings.append(Finding(f"kafka.{setting}", ok=False, found=f"there is no topic {topic}", fix=fix))
+            findings.append(Finding(f"kafka.{setting}", ok=False, found=found, fix=fix))
     return findings
 
 

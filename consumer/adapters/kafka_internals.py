@@ -7,13 +7,15 @@ Read in aiokafka 0.14.0, which pyproject.toml pins to 0.14.x; tests/contract fai
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from consumer.records import TopicPartition
 
 NO_GENERATION = -1
-_CANCEL_SECONDS = 1.0
+_ABANDON_SECONDS = 1.0
+"""For each step of abandoning a client."""
 
 
 def generation(consumer: AIOKafkaConsumer) -> int:
@@ -47,16 +49,16 @@ def raise_background_errors(consumer: AIOKafkaConsumer) -> None:
 
 
 async def abandon_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Free what a stop() that did not come back has left: tasks and connections. Without leaving the group."""
+    """Free what a stop() that did not come back has left: tasks and connections. Without leaving the group; bounded."""
     coordinator = consumer._coordinator
     tasks = [coordinator._coordination_task, coordinator._heartbeat_task, coordinator._commit_refresh_task]
     await _cancel([task for task in tasks if task is not None])
-    await consumer._fetcher.close()
-    await consumer._client.close()
+    await _bounded(consumer._fetcher.close())
+    await _bounded(consumer._client.close())
 
 
 async def abandon_producer(producer: AIOKafkaProducer) -> None:
-    """End a producer without flushing: what it holds is not sent any more, save what is on the wire already.
+    """End a producer without flushing: what it holds is not sent any more, save what is on the wire already. Bounded.
 
     The public stop() flushes first, hence waits for ever when the broker is away. Cancelling the sender makes it wait
     for its requests; closing the connections fails those; the second cancel ends their retry.
@@ -65,13 +67,20 @@ async def abandon_producer(producer: AIOKafkaProducer) -> None:
     sender = producer._sender.sender_task
     if sender is not None:
         sender.cancel()
-    await producer.client.close()
+    # A connection closes when its buffer is written, which a frozen broker does not let happen.
+    await _bounded(producer.client.close())
     if sender is not None:
         await _cancel([sender])
 
 
-async def _cancel(tasks: list[asyncio.Task[object]]) -> None:
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)
+        await asyncio.wait(tasks, timeout=_ABANDON_SECONDS)
+
+
+async def _bounded(closing: Coroutine[None, None, None]) -> None:
+    task = asyncio.create_task(closing)
+    await asyncio.wait([task], timeout=_ABANDON_SECONDS)
+    task.cancel()

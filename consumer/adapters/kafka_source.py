@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka import TopicPartition as ClientPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -29,7 +29,7 @@ from consumer.interfaces import Receive
 from consumer.records import SourceRecord, TopicPartition
 from consumer.settings import KafkaSettings
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger()
 
 _NEVER_MS = 2**31 - 1
 _MEMBERSHIP_GONE = (
@@ -154,7 +154,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         stopping = asyncio.create_task(self._consumer.stop())
         await asyncio.wait([stopping], timeout=self._timeout_seconds)
         if not stopping.done() or stopping.exception() is not None:
-            log.warning("did not leave the group %s in good order; its session will expire", self._kafka.group_id)
+            log.warning("did not leave the group; the session has to expire", group=self._kafka.group_id)
             stopping.cancel()
             await kafka_internals.abandon_consumer(self._consumer)
         if self._round is not None:
@@ -188,14 +188,14 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         kafka_internals.raise_background_errors(self._consumer)
         count = 0
         for partition, limit in room.items():
-            if partition in self._owned:
+            if limit and partition in self._owned:
                 came = await self._ask([partition], limit, 0, receive)
                 count += came
                 if came:
                     await asyncio.sleep(0)
         if count:
             return count
-        wanted = [partition for partition in room if partition in self._owned]
+        wanted = [partition for partition, limit in room.items() if limit and partition in self._owned]
         alone = [partition for partition in wanted if partition in self._suspects]
         if not wanted:
             await asyncio.sleep(wait_seconds)

@@ -92,7 +92,7 @@ async def _try_connect(address: str) -> str | None:
 async def _describe(admin: AIOKafkaAdminClient, kafka: KafkaSettings) -> KafkaFacts:
     cluster = await admin.describe_cluster()
     # Asked for by name, a missing topic would be created where the broker allows it: so all are listed.
-    described = {topic["topic"]: topic for topic in await admin.describe_topics() if topic["error_code"] == 0}
+    described = {topic["topic"]: topic for topic in await admin.describe_topics()}
     wanted = (kafka.request_topic, kafka.result_topic, kafka.dead_letter_topic)
     present = [topic for topic in wanted if topic in described]
     configs = await _configs(admin, ConfigResourceType.TOPIC, present)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import InvalidSessionTimeoutError
 from aiokafka.record.util import calc_crc32c
 
 from consumer.adapters import kafka_internals
@@ -70,6 +71,14 @@ async def test_without_an_offset_and_without_a_reset_the_setting_is_named(cluste
     source, receiver = cluster.source(), Receiver()
     await source.join(receiver.assigned, receiver.revoked)
     with pytest.raises(SettingsInvalid, match="auto_offset_reset"):
+        await fetch_until(source, receiver, lambda: False)
+
+
+async def test_a_refusal_to_join_comes_out_of_fetch_though_nothing_is_owned(cluster: BrokerCluster) -> None:
+    cluster.kafka = cluster.kafka.model_copy(update={"session_timeout_seconds": 1})
+    source, receiver = cluster.source(), Receiver()
+    await source.join(receiver.assigned, receiver.revoked)
+    with pytest.raises(InvalidSessionTimeoutError):
         await fetch_until(source, receiver, lambda: False)
 
 

@@ -171,7 +171,7 @@ def test_a_refusal_lists_every_fault_on_a_line_of_its_own() -> None:
         refuse(findings)
     first, second = str(refusal.value).splitlines()
     assert first == "a: x: do y"
-    assert second.startswith("kafka.dead_letter_topic: there is no topic score.dead: kafka-topics.sh")
+    assert second.startswith("kafka.dead_letter_topic: there is no topic score.dead")
 
 
 def test_the_owner_names_cluster_topic_and_group() -> None:
