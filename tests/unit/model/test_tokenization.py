@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from consumer.errors import SettingsInvalid
-from consumer.tokenization import ModelTokenizer, load_tokenizer
+from consumer.tokenization import ModelTokenizer
 
 TEXTS = st.text(max_size=60) | st.lists(st.sampled_from(["paris", "Lyon", "42", "été", "東京", "a-b", "don't"])).map(
     " ".join
@@ -27,7 +27,7 @@ def words(post_processor: processors.PostProcessor | None = None) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def minilm(minilm_embed: Path) -> ModelTokenizer:
-    return load_tokenizer(minilm_embed, has_segments=True, lower_case=False)
+    return ModelTokenizer(Tokenizer.from_file(str(minilm_embed / "tokenizer.json")), has_segments=True)
 
 
 @pytest.fixture(scope="module")
@@ -148,23 +148,3 @@ def test_a_layout_that_is_no_query_then_document_is_refused(pair: str):
 def test_lower_case_is_applied_where_the_model_wants_it():
     tokenizer = ModelTokenizer(words(), lower_case=True)
     assert tokenizer.encode(["ONE Two"])[0].ids == [3, 4]
-
-
-def test_a_folder_with_only_a_vocabulary_gets_the_same_tokenizer(
-    minilm_embed: Path, minilm: ModelTokenizer, tmp_path: Path
-):
-    for name in ("vocab.txt", "tokenizer_config.json", "config.json"):
-        (tmp_path / name).write_bytes((minilm_embed / name).read_bytes())
-    built = load_tokenizer(tmp_path, has_segments=True, lower_case=False)
-    texts = ["The Capital of France, é 東京 [SEP]", "don't"]
-    assert built.encode(texts) == minilm.encode(texts)
-    assert built.layout == minilm.layout
-
-
-def test_a_folder_without_a_tokenizer_is_refused(minilm_embed: Path, tmp_path: Path):
-    (tmp_path / "config.json").write_bytes((minilm_embed / "config.json").read_bytes())
-    with pytest.raises(SettingsInvalid, match="no tokenizer"):
-        load_tokenizer(tmp_path, has_segments=False, lower_case=False)
-    (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(SettingsInvalid, match="tokenizer"):
-        load_tokenizer(tmp_path, has_segments=False, lower_case=False)
