@@ -20,7 +20,12 @@ from pathlib import Path
 from scripts.java import java_home
 from scripts.kafka_home import kafka_home
 
-HEAP = "-Xms256m -Xmx512m"
+JVM = {
+    "KAFKA_HEAP_OPTS": "-Xms256m -Xmx512m",
+    # The quick compiler alone: on two cores a broker is up in half the time.
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+"""Names of Kafka's own scripts; the environment overrides them."""
 
 
 def broker_properties(data: Path, port: int, more: Mapping[str, str]) -> dict[str, str]:
@@ -56,7 +61,7 @@ def broker_properties(data: Path, port: int, more: Mapping[str, str]) -> dict[st
 def environment(data: Path) -> dict[str, str]:
     """What Kafka's scripts need: a Java, a small heap, a writable folder for their own logs."""
     logs = data / "server-logs"
-    return {"KAFKA_HEAP_OPTS": HEAP, **os.environ, "JAVA_HOME": str(java_home()), "LOG_DIR": str(logs)}
+    return {**JVM, **os.environ, "JAVA_HOME": str(java_home()), "LOG_DIR": str(logs)}
 
 
 def prepare(data: Path, port: int, more: Mapping[str, str]) -> list[str]:

@@ -53,7 +53,8 @@ RUN_CLASS = """\
 # Runs one class of this Kafka: kafka-run-class.sh CLASS [ARGUMENTS]
 set -euo pipefail
 home=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" ${KAFKA_HEAP_OPTS:--Xmx512m} -XX:+UseSerialGC -Djava.awt.headless=true \\
+exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" ${KAFKA_HEAP_OPTS:--Xmx512m} \\
+  ${KAFKA_JVM_PERFORMANCE_OPTS:--XX:+UseSerialGC} -Djava.awt.headless=true \\
   -Dlog4j2.configurationFile="$home/config/log4j2.properties" ${KAFKA_OPTS:-} -cp "$home/libs/*" "$@"
 """
 COMMAND = """\
