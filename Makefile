@@ -11,7 +11,7 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint kafka setup-demo setup-test clean
+.PHONY: help demo test unit lint docs kafka setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +25,17 @@ test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
 unit: setup-test ## only the tests that need no Kafka, Redis or engine
 	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
 
-lint: setup-test ## ruff, mypy, import-linter
+lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/mypy scripts tests
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m scripts.settings_reference --check
+
+docs: setup-test ## write docs/settings.md and the contract's schemas from the models
+	@$(BIN)/python -m scripts.settings_reference
+	@$(BIN)/python -m schemas.export
 
 # Before the tests, so that no test's time limit pays for a download.
 kafka: setup-test
