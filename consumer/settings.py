@@ -206,7 +206,7 @@ class LimitSettings(_Section):
     lane_records: PositiveInt = 2048
     """Undelivered records of one partition; at least twice the engine window."""
     memory_bytes: PositiveInt = 512 * 1024 * 1024
-    """Undelivered records of all partitions, as held in memory."""
+    """Undelivered records of all partitions, as held in memory; one fetch of each partition may come on top."""
     lane_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of memory_bytes that no partition exceeds."""
     max_uncommitted_records: PositiveInt = 2000

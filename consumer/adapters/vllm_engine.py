@@ -73,7 +73,8 @@ class VllmEngine:
     async def ping(self, timeout_seconds: float) -> None:
         """A round trip through the engine's own loop, which vLLM's check_health() is not. Raises EngineDead."""
         try:
-            await asyncio.wait_for(self._llm.is_paused(), timeout_seconds)
+            async with asyncio.timeout(timeout_seconds):
+                await self._llm.is_paused()
         except TimeoutError as silent:
             raise EngineDead(f"the engine did not answer within {timeout_seconds:g} s") from silent
         except Exception as broken:

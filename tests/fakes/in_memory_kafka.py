@@ -117,7 +117,8 @@ class InMemorySource:
         count = self._take(room, receive)
         if count == 0:
             try:
-                await asyncio.wait_for(topic.grown.wait(), wait_seconds)
+                async with asyncio.timeout(wait_seconds):
+                    await topic.grown.wait()
             except TimeoutError:
                 return 0
             count = self._take(room, receive)
@@ -128,7 +129,8 @@ class InMemorySource:
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         try:
-            await asyncio.wait_for(self._group.commits_open.wait(), self._group.operation_timeout_seconds)
+            async with asyncio.timeout(self._group.operation_timeout_seconds):
+                await self._group.commits_open.wait()
         except TimeoutError as error:
             raise DependencyUnavailable("kafka", "commit: no answer") from error
         if self not in self._group.members or not self._held >= offsets.keys():

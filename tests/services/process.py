@@ -105,7 +105,8 @@ class ServerProcess:
                 # First the bare port: clients log every refused connection.
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 writer.close()
-                await asyncio.wait_for(self.check_ready(), timeout=5)
+                async with asyncio.timeout(5):
+                    await self.check_ready()
             except Exception as not_yet:
                 if time.monotonic() > deadline:
                     raise self._failed(f"not ready after {timeout_seconds:g} s ({not_yet!r})") from not_yet

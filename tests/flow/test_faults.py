@@ -1,0 +1,247 @@
+"""Dependencies that fail, partitions that move, workers that die: nothing lost, in order, bounded."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+
+from consumer.errors import EngineDead
+from consumer.ledger import HELD_BYTES_PER_RAW_BYTE
+from tests.flow.conftest import MAX_FETCH_BYTES, World
+
+MakeWorld = Callable[..., World]
+
+
+async def test_refused_write_goes_again_in_order(make_world: MakeWorld):
+    world = make_world()
+    world.publish(50)
+    worker = await world.start()
+    worker.results.refuse_next = 3
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert len(world.results.records[0]) == 50
+
+
+async def test_lost_acknowledgement_makes_duplicates_but_never_disorder(make_world: MakeWorld):
+    world = make_world()
+    world.publish(50)
+    worker = await world.start(limits__chunk_records=10)
+    worker.results.lose_next = 2
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert 50 < len(world.results.records[0]) <= 70
+
+
+async def test_without_redis_nothing_is_committed_and_results_are_not_repeated(make_world: MakeWorld):
+    world = make_world()
+    world.scores.available = False
+    world.publish(30)
+    await world.start()
+    await world.until(lambda: bool(world.results.records[0]), "results are on the topic")
+    written = len(world.results.records[0])
+    await asyncio.sleep(0.05)
+    assert world.committed() == 0
+    assert len(world.results.records[0]) == written
+    world.scores.available = True
+    await world.until_all_committed()
+    assert len(world.results.records[0]) == 30
+    assert len(world.scores.values) == 30
+
+
+async def test_without_dead_letter_topic_the_partition_waits_and_passes_nothing(make_world: MakeWorld):
+    world = make_world(2)
+    world.publish(3, 0)
+    world.publish(1, 0, document="!reject")
+    world.publish(3, 0)
+    world.publish(50, 1)
+    worker = await world.start()
+    worker.dead_letters.writer.refuse_next = 4
+    await world.until(lambda: world.committed(1) == 50, "the other partition is done")
+    assert world.committed(0) <= 3
+    await world.until_all_committed()
+    assert len(world.dead.records[0]) == 1
+
+
+async def test_uncommitted_records_are_bounded_while_commits_fail(make_world: MakeWorld):
+    world = make_world()
+    world.publish(200)
+    world.group.commits_open.clear()
+    await world.start(limits__max_uncommitted_records=20)
+    await world.until(lambda: len(world.results.records[0]) == 20, "emission reached its bound")
+    await asyncio.sleep(0.1)
+    assert len(world.results.records[0]) == 20
+    world.group.commits_open.set()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+
+
+async def test_a_dead_engine_ends_the_worker_and_dead_letters_nothing(make_world: MakeWorld):
+    world = make_world()
+    world.publish(5)
+    world.publish(1, document="!die")
+    world.publish(5)
+    worker = await world.start(micro_batch__max_records=1)
+    with pytest.raises(ExceptionGroup) as failure:
+        await worker.running
+    world.workers.remove(worker)
+    assert failure.value.subgroup(EngineDead)
+    assert world.committed() <= 5
+    assert world.dead.records[0] == []
+
+
+async def test_a_held_engine_is_given_no_more_than_its_window_and_kafka_no_more_than_the_lane(make_world: MakeWorld):
+    world = make_world()
+    world.publish(500, document="!hold")
+    worker = await world.start()
+    await world.until(lambda: worker.flow.window.sequences == 16, "the window is full")
+    await asyncio.sleep(0.05)
+    assert worker.flow.window.sequences == 16
+    assert len(next(iter(worker.flow.ledger.lanes.values())).items) == 64
+    assert worker.flow.tally.received == 64
+
+
+async def test_memory_is_bounded_in_bytes_up_to_one_fetch_of_each_partition(make_world: MakeWorld):
+    world = make_world(4)
+    for partition in range(4):
+        world.publish(40, partition, document="!hold " + "w" * 10_000)
+    worker = await world.start(limits__memory_bytes=4_000_000)
+    await world.until(lambda: not worker.flow.ledger.room(), "nothing more is asked for")
+    memory = worker.flow.ledger.memory
+    assert memory.charged_bytes <= memory.limit_bytes + 4 * MAX_FETCH_BYTES * HELD_BYTES_PER_RAW_BYTE
+    world.publish(40, 0)
+    received = worker.flow.tally.received
+    await asyncio.sleep(0.05)
+    assert worker.flow.tally.received == received < 160
+
+
+async def test_a_quiet_partition_does_not_wait_for_a_hot_one(make_world: MakeWorld):
+    world = make_world(2)
+    world.publish(3000, 0)
+    await world.start()
+    await world.until(lambda: len(world.results.records[0]) > 200, "the hot partition flows")
+    world.publish(5, 1)
+    hot_before = len(world.results.records[0])
+    await world.until(lambda: world.committed(1) == 5, "the quiet partition is done")
+    assert len(world.results.records[0]) - hot_before < 500
+
+
+async def test_a_partition_that_moves_is_finished_and_committed_first(make_world: MakeWorld):
+    world = make_world(2)
+    world.publish(300, 0)
+    world.publish(300, 1)
+    await world.start()
+    await world.until(lambda: len(world.results.records[1]) > 20, "it flows")
+    await world.start()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert [len(records) for records in world.results.records] == [300, 300], "no duplicates"
+
+
+async def test_a_stuck_engine_costs_a_revoke_no_more_than_its_budget(make_world: MakeWorld):
+    world = make_world()
+    world.publish(2)
+    world.publish(1, document="!hold")
+    world.publish(20)
+    first = await world.start(shutdown__revoke_seconds=0.2, micro_batch__max_records=1)
+    await world.until(lambda: world.committed() == 2, "the head is stuck")
+    second = await world.start()
+    await world.until(lambda: second.flow.tally.received == 21 or first.flow.tally.received > 23, "it has moved")
+    first.engine.release()
+    second.engine.release()
+    await world.until(
+        lambda: bool(second.engine.release() or first.engine.release()) or world.committed() == 23, "all is committed"
+    )
+    world.assert_complete_and_ordered()
+
+
+async def test_a_partition_that_comes_back_is_not_touched_by_earlier_work(make_world: MakeWorld):
+    """A -> B -> A: what A had in its engine under the first assignment is swallowed."""
+    world = make_world()
+    world.publish(1, document="!hold")
+    world.publish(10)
+    first = await world.start(shutdown__revoke_seconds=0.1, micro_batch__max_records=1)
+    await world.until(lambda: first.flow.tally.scored_sequences == 10, "all but the held one are scored")
+    await world.group.rebalance()
+    await world.until(lambda: first.flow.tally.scored_sequences == 20, "and again under the second assignment")
+    first.engine.release()
+    await world.until_all_committed()
+    assert len(world.results.records[0]) == 11
+    world.assert_complete_and_ordered()
+
+
+async def test_an_expelled_worker_commits_nothing_and_order_survives(make_world: MakeWorld):
+    world = make_world()
+    world.publish(400)
+    first = await world.start()
+    await world.until(lambda: world.committed() > 20, "it flows")
+    second = await world.start()
+    before = world.committed()
+    await world.group.expel(first.source)
+    world.publish(100)
+    await world.until(lambda: world.committed() > before, "the other goes on")
+    await world.group.readmit(first.source)
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert second.running.done() is False
+
+
+async def test_drain_finishes_what_was_started_and_a_restart_repeats_nothing(make_world: MakeWorld):
+    world = make_world(2)
+    world.publish(500, 0)
+    world.publish(500, 1)
+    first = await world.start()
+    await world.until(lambda: len(world.results.records[0]) > 50, "it flows")
+    await first.drain()
+    assert world.committed(0) == len(world.results.records[0])
+    assert world.committed(1) == len(world.results.records[1])
+    assert first.flow.ledger.memory.charged_bytes == 0
+    await world.start()
+    await world.until_all_committed()
+    assert [len(records) for records in world.results.records] == [500, 500]
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_any_number_of_crashes_at_any_moment_loses_nothing(make_world: MakeWorld, seed: int):
+    """Kill, restart, add and drain workers at random while writes are refused and acknowledgements lost."""
+    chance = random.Random(seed)
+    world = make_world(3)
+    options = {
+        "limits__max_uncommitted_records": 30,
+        "shutdown__revoke_seconds": 0.2,
+        "shutdown__drain_seconds": 0.2,
+    }
+    alive = [await world.start(**options)]
+    crashes = 0
+    for _ in range(25):
+        world.publish(chance.randrange(60), chance.randrange(3))
+        if chance.random() < 0.2:
+            world.publish(1, chance.randrange(3), document="!reject")
+        await asyncio.sleep(chance.random() * 0.02)
+        worker = chance.choice(alive)
+        move = chance.choice(["crash", "drain", "join", "refuse", "lose", "redis"])
+        if move == "crash":
+            await worker.crash()
+            world.workers.remove(worker)
+            world.group.members.remove(worker.source)
+            alive.remove(worker)
+            crashes += 1
+            await world.group.rebalance()
+        elif move == "drain":
+            await worker.drain()
+            world.workers.remove(worker)
+            alive.remove(worker)
+        elif move == "refuse":
+            worker.results.refuse_next = 1
+        elif move == "lose":
+            worker.results.lose_next = 1
+        elif move == "redis":
+            world.scores.available = not world.scores.available
+        if move == "join" or not alive:
+            alive.append(await world.start(**options))
+    world.scores.available = True
+    await world.until_all_committed(60)
+    world.assert_complete_and_ordered()
+    rejected = {record.offset for record in world.requests.records[0] if b"!reject" in (record.value or b"")}
+    dead = {int(dict(one.headers)["scorestream-source-offset"] or 0) for one in world.dead.records[0]}
+    assert dead == rejected
