@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from producer_tools import options
 from producer_tools.console import ToolFailure
 from producer_tools.generate import GeneratedTask, generate_requests, unique_prefix
 from producer_tools.kafka import create_topics
@@ -124,8 +125,8 @@ async def _own_worker(
     folder: Path, environment: dict[str, str], note: Callable[[str], None]
 ) -> AsyncIterator[tuple[Child, Target]]:
     async with embedded_services(folder) as services:
-        target = Target(services.bootstrap_servers, "score.requests", "score.results")
-        topics = [target.request_topic, target.result_topic, "score.dead"]
+        target = Target(services.bootstrap_servers, options.REQUEST_TOPIC, options.RESULT_TOPIC)
+        topics = [target.request_topic, target.result_topic, options.DEAD_LETTER_TOPIC]
         await create_topics(services.bootstrap_servers, topics, partitions=PARTITIONS)
         note("starting a worker")
         log = folder / "worker.log"

@@ -178,7 +178,8 @@ class Publisher:
 
     async def _wait_for_oldest(self) -> None:
         try:
-            await asyncio.wait_for(asyncio.shield(self._waiting[0]), ACKNOWLEDGE_SECONDS)
+            async with asyncio.timeout(ACKNOWLEDGE_SECONDS):
+                await asyncio.shield(self._waiting[0])
         except TimeoutError:
             raise ToolFailure(
                 f"the brokers did not acknowledge a record within {ACKNOWLEDGE_SECONDS:g} s; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from producer_tools.demo.corpus import QUESTIONS
@@ -34,15 +33,10 @@ def fact(console: Console, words: str) -> None:
 
 def rankings(console: Console, answers: Answers) -> None:
     """The best documents of every question."""
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1, 0, 0))
-    table.add_column(width=3)
-    table.add_column(width=6, justify="right")
-    table.add_column(overflow="fold")
     for number, question in enumerate(QUESTIONS):
-        table.add_row("", "", Text(question, style="bold"))
+        console.print(Text(f"   {question}", style="bold"))
         for ranked in answers.best(number):
-            table.add_row("", f"{ranked.score:.3f}", ranked.name)
-    console.print(table)
+            console.print(Text.assemble((f"     {ranked.score:.3f}  ", "green"), ranked.name))
 
 
 def speed(console: Console, load: LoadResult, answers: Answers, first_score_seconds: float) -> None:
@@ -58,7 +52,7 @@ def speed(console: Console, load: LoadResult, answers: Answers, first_score_seco
 def by_hand(console: Console, services: Services) -> None:
     """The same without any of our tools."""
     phase(console, 6, "By hand", "Any Kafka and Redis client will do; with `scorestream demo --keep`, try:")
-    request = '{"id":"hello","task":"score","query":"a big cat","document":"a tiger"}'
+    request = '{"id":"hello","task":"score","query":"a cat","document":"a tiger"}'
     for line in (
         f"echo '{request}' |",
         f"  kcat -P -b {services.bootstrap_servers} -t score.requests",

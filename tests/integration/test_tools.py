@@ -69,7 +69,8 @@ class Place:
     async def run(self, *arguments: str, stdin: Sequence[str] = ()) -> Ended:
         process = await self.start(*arguments)
         text = "".join(f"{line}\n" for line in stdin).encode()
-        stdout, stderr = await asyncio.wait_for(process.communicate(text), 60)
+        async with asyncio.timeout(60):
+            stdout, stderr = await process.communicate(text)
         assert process.returncode is not None
         return Ended(process.returncode, stdout.decode(), stderr.decode())
 
@@ -154,9 +155,10 @@ async def test_publish_prints_an_id_before_the_next_line_comes(place: Place) -> 
     process = await place.start("publish")
     process.stdin.write(GOOD[0].encode() + b"\n")
     await process.stdin.drain()
-    assert await asyncio.wait_for(process.stdout.readline(), 30) == b"r0\n"
-    process.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(process.wait(), 30) == 130
+    async with asyncio.timeout(30):
+        assert await process.stdout.readline() == b"r0\n"
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 130
 
 
 async def test_a_missing_topic_is_named_and_not_created(place: Place) -> None:
@@ -217,9 +219,11 @@ async def test_watch_ends_well_on_ctrl_c(place: Place) -> None:
     process = await place.start("watch", "--from-beginning", "--json")
     async with place.echo.running():
         await place.run("publish", stdin=GOOD[:1])
-        await asyncio.wait_for(process.stdout.readline(), 30)
+        async with asyncio.timeout(30):
+            await process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, stderr = await asyncio.wait_for(process.communicate(), 30)
+    async with asyncio.timeout(30):
+        _, stderr = await process.communicate()
     assert (process.returncode, stderr) == (0, b"")
 
 

@@ -56,7 +56,8 @@ async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(tmp_p
 async def test_a_child_that_ends_too_early_is_told_with_its_last_words(tmp_path: Path) -> None:
     async with python("print('the reason'); raise SystemExit(7)", tmp_path / "log") as child:
         with pytest.raises(ToolFailure, match=r"exit code 7(.|\n)*the reason"):
-            await asyncio.wait_for(child.while_running(asyncio.Event().wait()), 20)
+            async with asyncio.timeout(20):
+                await child.while_running(asyncio.Event().wait())
 
 
 async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:
@@ -68,7 +69,8 @@ async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:
     assert not ready.done()
     with log.open("a") as more:
         more.write('ming"}\n{"event": "running"}\n')
-    await asyncio.wait_for(ready, 10)
+    async with asyncio.timeout(10):
+        await ready
     assert phases == ["starting", "warming"]
 
 

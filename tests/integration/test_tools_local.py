@@ -1,0 +1,93 @@
+"""The tools that start everything by themselves, with the scripted engine in place of a model."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+SCRIPTED = {"SCORESTREAM_ENGINE__KIND": "scripted", "SCORESTREAM_ENGINE__MODEL": "embedding"}
+TOOL = [sys.executable, "-m", "consumer.cli"]
+
+
+async def start(*arguments: str, settings: Mapping[str, str], folder: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *TOOL,
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | settings | {"TMPDIR": str(folder)},
+    )
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Commands still running that were started with `folder` as their place for temporary files."""
+    mark = f"TMPDIR={folder}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_text())
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue
+    return found
+
+
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+async def test_the_demo_scores_verifies_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = await start("demo", settings=SCRIPTED, folder=tmp_path)
+    async with asyncio.timeout(120):
+        stdout, stderr = await process.communicate()
+    page = stdout.decode()
+    assert process.returncode == 0, page + stderr.decode()
+    assert "192 rerank and 300 embed requests" in page
+    assert re.search(r"complete +yes", page)
+    assert re.search(r"in Redis +yes +492 unexpired", page)
+    assert re.search(r"latency p50 \d+ ms, p99 \d+ ms", page)
+    assert max(map(len, page.splitlines())) <= 80
+    assert (left_behind(tmp_path), files_in(tmp_path)) == ([], [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_demo_that_is_interrupted_stops_what_it_started(tmp_path: Path, number: signal.Signals) -> None:
+    process = await start("demo", "--keep", settings=SCRIPTED, folder=tmp_path)
+    async with asyncio.timeout(120):
+        while b"Running until Ctrl-C" not in await process.stdout.readline():
+            assert process.returncode is None
+    assert any("noida-db" in command for command in left_behind(tmp_path))
+    process.send_signal(number)
+    async with asyncio.timeout(60):
+        await process.communicate()
+    assert process.returncode == 130
+    assert (left_behind(tmp_path), files_in(tmp_path)) == ([], [])
+
+
+async def test_a_demo_whose_worker_cannot_start_says_why(tmp_path: Path) -> None:
+    settings = SCRIPTED | {"SCORESTREAM_LIMITS__LANE_RECORDS": "1"}
+    process = await start("demo", settings=settings, folder=tmp_path)
+    async with asyncio.timeout(60):
+        _, stderr = await process.communicate()
+    assert process.returncode == 1
+    assert "the worker ended with exit code 2" in stderr.decode()
+    assert "limits.lane_records is 1" in stderr.decode()
+    assert left_behind(tmp_path) == []
+
+
+async def test_bench_starts_a_worker_and_measures_it(tmp_path: Path) -> None:
+    options = ["--requests", "200", "--warmup", "20", "--concurrency", "32", "--no-ceiling", "--json"]
+    process = await start("bench", *options, settings=SCRIPTED, folder=tmp_path)
+    async with asyncio.timeout(120):
+        stdout, stderr = await process.communicate()
+    assert process.returncode == 0, stderr.decode()
+    report = json.loads(stdout)
+    assert (report["requests"], report["statuses"], report["ratio"]) == (200, {"ok": 200}, None)
+    assert report["main_process_cpu_us_per_request"] > 0
+    assert left_behind(tmp_path) == []
