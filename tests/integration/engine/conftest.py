@@ -29,6 +29,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("vllm")
+            # The first test of a model also pays for the engine's start: a minute, several on a busy machine.
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @dataclass(frozen=True)
