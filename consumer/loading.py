@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,9 +36,9 @@ async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[Scoring
         from consumer.adapters.scripted_engine import ScriptedEngine  # noqa: PLC0415 -- only for drills
 
         return ScriptedEngine(engine), card
-    from consumer.adapters.vllm_engine import VllmEngine  # noqa: PLC0415 -- heavy
+    from consumer.adapters.vllm_start import start_vllm  # noqa: PLC0415 -- heavy
 
-    started = await asyncio.to_thread(VllmEngine.load, engine, card)
+    started = await start_vllm(engine, card)
     return started, started.card
 
 
