@@ -1,4 +1,8 @@
-"""The tasks. A new one is a file with a class of the shape `consumer.interfaces.Task`, and a line in `_TASKS`."""
+"""The tasks, one file each.
+
+A new one is a file with a class of the shape `consumer.interfaces.Task`, a line in `_TASKS`, and its name beside the
+kinds of model that can do it (`consumer.model_card.TASKS`).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
