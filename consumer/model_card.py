@@ -99,6 +99,12 @@ class ModelCard:
         """The tasks it can do."""
         return TASKS[self.kind]
 
+    @property
+    def dimension_choices(self) -> list[int] | str:
+        """`dimensions` for a reader."""
+        lengths = self.dimensions
+        return f"{lengths[0]} to {lengths[-1]}" if isinstance(lengths, range) else list(lengths)
+
     @cached_property
     def fingerprint(self) -> str:
         """Names everything that scores depend on: two results compare only when it is equal. 32 hex digits."""
@@ -122,15 +128,11 @@ class ModelCard:
             "pooling": self.pooling,
             "hidden_size": self.hidden_size,
             "labels": list(self.labels),
-            "dimensions": _summary(self.dimensions),
+            "dimensions": self.dimension_choices,
             "query_prompt": self.query_prompt,
             "document_prompt": self.document_prompt,
             "token_type_ids": self.has_segments,
         }
-
-
-def _summary(dimensions: Sequence[int]) -> list[int] | str:
-    return f"{dimensions[0]} to {dimensions[-1]}" if isinstance(dimensions, range) else list(dimensions)
 
 
 def recognise(engine: EngineSettings) -> ModelCard:

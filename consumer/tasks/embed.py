@@ -39,9 +39,7 @@ class Embed:
                 "`role`: the loaded model embeds queries and documents differently; say which these are",
             )
         if request.dimensions is not None and request.dimensions not in card.dimensions:
-            able = (
-                f"takes {card.describe()['dimensions']}" if card.dimensions else "was not trained for shorter vectors"
-            )
+            able = f"takes {card.dimension_choices}" if card.dimensions else "was not trained for shorter vectors"
             raise RecordRejected(ErrorCode.SCHEMA, f"`dimensions`: the loaded model {able}")
         texts = self._texts_of(request)
         return [texts.to_tokenise(one.text, f"`input[{index}]`", index) for index, one in enumerate(request.inputs)]
