@@ -21,6 +21,8 @@ STOP_SECONDS = 60.0
 """The worker drains within half a minute; then it is killed."""
 READY_EVENT = "running"
 """The `event` of the log line that the worker writes when it reads requests."""
+WORKER_LOGGERS = "consumer."
+"""How the names of the worker's own loggers begin."""
 
 
 def scorestream_command() -> str:
@@ -90,10 +92,12 @@ async def until_ready(log: Path, phase: Callable[[str], None]) -> None:
 
 
 def _event(line: bytes) -> str | None:
-    """The event of one line of the worker's own log; None for other programs' lines."""
+    """The event of one line of the worker's own log; None for what its libraries say."""
     try:
         entry = json.loads(line)
     except ValueError:
         return None
-    event = entry.get("event") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not str(entry.get("logger")).startswith(WORKER_LOGGERS):
+        return None
+    event = entry.get("event")
     return event if isinstance(event, str) else None

@@ -1,6 +1,7 @@
 """Child processes."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -60,15 +61,19 @@ async def test_a_child_that_ends_too_early_is_told_with_its_last_words(tmp_path:
                 await child.while_running(asyncio.Event().wait())
 
 
+def logged(event: str, logger: str = "consumer.worker") -> str:
+    return json.dumps({"event": event, "logger": logger}) + "\n"
+
+
 async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text('{"event": "starting"}\nINFO of a library\n{"event": "war')
+    log.write_text(logged("starting") + "a library's line\n" + logged("of a library", "vllm") + logged("warming")[:12])
     phases: list[str] = []
     ready = asyncio.create_task(until_ready(log, phases.append))
     await until(lambda: phases == ["starting"])
     assert not ready.done()
     with log.open("a") as more:
-        more.write('ming"}\n{"event": "running"}\n')
+        more.write(logged("warming")[12:] + logged("running"))
     async with asyncio.timeout(10):
         await ready
     assert phases == ["starting", "warming"]
