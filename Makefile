@@ -29,7 +29,7 @@ lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy scripts tests
+	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
 
