@@ -100,10 +100,9 @@ class BatchProducer:
 
     def _fill(self, batch: BatchBuilder, messages: Sequence[Message]) -> BatchBuilder:
         for message in messages:
-            if (
-                batch.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
-                is None
-            ):
+            headers = list(message.headers)
+            appended = batch.append(timestamp=None, key=message.key, value=message.value, headers=headers)
+            if appended is None:
                 break
             if batch.size() > self._max_message_bytes:
                 raise ValueError(
@@ -126,10 +125,14 @@ class BatchProducer:
 
     async def _acknowledged(self, session: _Session, batch: BatchBuilder, partition: int) -> None:
         delivery = await session.producer.send_batch(batch, self._topic, partition=partition)
-        await asyncio.wait([delivery, session.discarded], return_when=asyncio.FIRST_COMPLETED)
-        if not delivery.done():
-            raise DependencyUnavailable("kafka", f"{self._topic}: the producer was discarded by another partition")
-        delivery.result()
+        try:
+            await asyncio.wait([delivery, session.discarded], return_when=asyncio.FIRST_COMPLETED)
+            if not delivery.done():
+                raise DependencyUnavailable("kafka", f"{self._topic}: the producer failed for another partition")
+            delivery.result()
+        finally:
+            # Nobody will ask for the outcome of a write that is given up.
+            delivery.cancel()
 
     async def _live(self) -> _Session:
         async with self._starting:

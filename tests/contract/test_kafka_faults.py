@@ -5,10 +5,13 @@ import contextlib
 import struct
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
+from aiokafka import TopicPartition as ClientPartition
 from aiokafka.errors import InvalidSessionTimeoutError
 from aiokafka.record.util import calc_crc32c
 
@@ -45,7 +48,7 @@ async def cluster(kafka: KafkaNode) -> AsyncIterator[BrokerCluster]:
 
 
 @pytest_asyncio.fixture
-async def own_kafka(tmp_path) -> AsyncIterator[KafkaNode]:
+async def own_kafka(tmp_path: Path) -> AsyncIterator[KafkaNode]:
     node = KafkaNode(tmp_path)
     await node.start()
     yield node
@@ -174,7 +177,7 @@ async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: K
         assert time.monotonic() - began < 12
         if vanish == own_kafka.freeze:
             own_kafka.thaw()
-    left = {task.get_coro().__qualname__ for task in asyncio.all_tasks()}
+    left = {repr(task.get_coro()) for task in asyncio.all_tasks()}
     assert not {name for name in left if "Coordinator" in name or "Fetcher" in name or "Sender" in name}
 
 
@@ -213,7 +216,8 @@ async def test_nothing_can_begin_between_the_clients_answer_and_receive(cluster:
         revoking.append(source.on_partitions_revoked(set(source.assignment())))
         revoking[-1].send(None)
 
-    async def getmany(*partitions, **bounds):
+    async def getmany(*partitions: ClientPartition, **bounds: int) -> dict[ClientPartition, Any]:
+        answer: dict[ClientPartition, Any]
         answer = await answer_of(*partitions, **bounds)
         if answer:
             asyncio.get_running_loop().call_soon(begin_to_revoke)

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -15,7 +17,7 @@ from tests.services.process import wait_until
 PATIENCE_SECONDS = 30.0
 
 
-async def fetch_until(source: RecordSource, receiver: Receiver, condition, room: int = 100) -> None:
+async def fetch_until(source: RecordSource, receiver: Receiver, condition: Callable[[], bool], room: int = 100) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
@@ -118,7 +120,7 @@ async def test_a_commit_inside_revoked_is_taken(new_cluster: MakeCluster, reques
     source, receiver = cluster.source(), Receiver()
     outcomes = []
 
-    async def revoked(partitions):
+    async def revoked(partitions: frozenset[TopicPartition]) -> None:
         await source.commit({partition: receiver.next_offsets[partition] for partition in partitions})
         outcomes.append(len(partitions))
         await receiver.revoked(partitions)
@@ -171,7 +173,7 @@ async def test_nothing_is_received_out_of_turn_through_many_rebalances(new_clust
         other, other_receiver = cluster.source(), Receiver()
         await joined(other, other_receiver, 2)
         if turn % 2:
-            await fetch_until(other, other_receiver, lambda seen=other_receiver: bool(seen.records))
+            await fetch_until(other, other_receiver, partial(bool, other_receiver.records))
         await other.leave()
         assert other_receiver.out_of_turn == []
         await wait_until(lambda: len(source.assignment()) == 4, "the partitions came back")
@@ -188,7 +190,7 @@ async def test_what_fails_in_a_listener_comes_out_of_fetch(new_cluster: MakeClus
     cluster = await new_cluster(1)
     source, receiver = cluster.source(), Receiver()
 
-    async def broken(partitions):
+    async def broken(partitions: frozenset[TopicPartition]) -> None:
         raise RuntimeError("a bug in assigned")
 
     await source.join(broken, receiver.revoked)

@@ -4,7 +4,8 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 import pytest_asyncio
@@ -30,8 +31,8 @@ TIMEOUT_SECONDS = 1.0
 class Cache(Protocol):
     """A store and what its readers see. Ids are unique to it."""
 
-    store: ScoreStore
-
+    @property
+    def store(self) -> ScoreStore: ...
     async def get(self, name: str) -> bytes | None: ...
     async def put_foreign(self, name: str, value: bytes) -> None: ...
     async def ttl_seconds(self, name: str) -> int: ...
@@ -73,7 +74,9 @@ class RedisCache:
         await self._channels.get_message(ignore_subscribe_messages=True, timeout=5)
 
     async def get(self, name: str) -> bytes | None:
-        return await self.client.get(self.prefix + name)
+        value = await self.client.get(self.prefix + name)
+        assert not isinstance(value, str)
+        return value
 
     async def put_foreign(self, name: str, value: bytes) -> None:
         await self.client.set(self.prefix + name, value)
@@ -91,7 +94,7 @@ class RedisCache:
         return found
 
     async def close(self) -> None:
-        await self._channels.aclose()
+        await self._channels.aclose()  # type: ignore[no-untyped-call]
         await self.client.aclose()
         await self.store.close()
 
@@ -113,8 +116,8 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
     if kind == "memory":
         return None
     if kind == "embedded":
-        return request.getfixturevalue("embedded").redis_url
-    url = request.getfixturevalue("redis").url
+        return str(request.getfixturevalue("embedded").redis_url)
+    url: str = request.getfixturevalue("redis").url
     return f"{url}?protocol=2" if kind == "redis-resp2" else url
 
 
@@ -149,8 +152,8 @@ def entry(
     return ScoreEntry(name, value, status, 60, topic, partition, offset, timestamp_ms, force)
 
 
-STORED = {"topic": "requests", "partition": 0, "offset": 10, "timestamp_ms": 1000}
-FENCE = [
+STORED: dict[str, Any] = {"topic": "requests", "partition": 0, "offset": 10, "timestamp_ms": 1000}
+FENCE: list[tuple[str, dict[str, Any], bool]] = [
     # what comes after STORED (status ok), and whether it is refused
     ("the same record again", {}, False),
     ("the same record, an error over ok", {"status": "error"}, True),
@@ -174,7 +177,7 @@ FENCE = [
 
 
 @pytest.mark.parametrize(("change", "refused"), [row[1:] for row in FENCE], ids=[row[0] for row in FENCE])
-async def test_the_fence(cache: Cache, change: dict[str, object], refused: bool) -> None:
+async def test_the_fence(cache: Cache, change: dict[str, Any], refused: bool) -> None:
     before = entry(**STORED, note="before")
     after = entry(**{**STORED, **change}, note="after")
     assert await cache.store.write([before]) == 0
@@ -219,7 +222,7 @@ async def test_any_valid_id_names_its_key_byte_for_byte(cache: Cache, name: str)
 
 
 async def test_a_long_topic_and_large_numbers_are_compared_exactly(cache: Cache) -> None:
-    place = {"topic": "t" * 249, "partition": 2**31 - 1}
+    place: dict[str, Any] = {"topic": "t" * 249, "partition": 2**31 - 1}
     newest = entry(**place, offset=2**53 - 1, timestamp_ms=10**13 + 1)
     assert await cache.store.write([newest]) == 0
     assert await cache.store.write([entry(**place, offset=2**53 - 2, timestamp_ms=10**13)]) == 1
@@ -246,13 +249,15 @@ records = st.lists(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=records)
-async def test_any_order_of_writes_ends_as_the_law_says(cache: Cache, writes: list[tuple[str, int, int, int, str]]):
+async def test_any_order_of_writes_ends_as_the_law_says(cache: Cache, writes: list[tuple[Any, ...]]) -> None:
     """The law, one pair at a time: what is stored stays exactly when it is newer, or an ok of the same record."""
     name = uuid.uuid4().hex
     stored: ScoreEntry | None = None
     refused = 0
     fields = ("topic", "partition", "offset", "timestamp_ms", "status")
-    entries = [entry(name, note=f"{n}", **dict(zip(fields, write, strict=True))) for n, write in enumerate(writes)]
+    entries = [
+        entry(name, note=f"{n}", **dict[str, Any](zip(fields, write, strict=True))) for n, write in enumerate(writes)
+    ]
     for new in entries:
         if stored is not None and stays(stored, new):
             refused += 1
@@ -321,7 +326,7 @@ async def test_a_prefix_belongs_to_one_owner(redis_cache: RedisCache) -> None:
 
 
 @pytest_asyncio.fixture
-async def own_redis(tmp_path) -> AsyncIterator[RedisNode]:
+async def own_redis(tmp_path: Path) -> AsyncIterator[RedisNode]:
     node = RedisNode(tmp_path)
     await node.start()
     yield node
@@ -366,15 +371,15 @@ async def test_a_redis_that_cannot_write_is_unavailable(
     own_redis: RedisNode, make: tuple[str, ...], undo: tuple[str, ...], reason: str
 ) -> None:
     cache = RedisCache(own_redis.url)
-    await cache.client.execute_command(*make)
+    await cache.client.execute_command(*make)  # type: ignore[no-untyped-call]
     with pytest.raises(DependencyUnavailable, match=reason):
         await cache.store.write([entry()])
-    await cache.client.execute_command(*undo)
+    await cache.client.execute_command(*undo)  # type: ignore[no-untyped-call]
     assert await cache.store.write([entry()]) == 0
     await cache.close()
 
 
-async def test_a_wrong_password_is_told_as_such_without_the_password(tmp_path) -> None:
+async def test_a_wrong_password_is_told_as_such_without_the_password(tmp_path: Path) -> None:
     node = RedisNode(tmp_path, {"requirepass": "right"})
     node.check_ready = lambda: asyncio.sleep(0)  # type: ignore[method-assign]  # PING needs the password
     await node.start()

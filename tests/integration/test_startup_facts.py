@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -10,6 +11,7 @@ from consumer.adapters import kafka_topics, redis_scores
 from consumer.records import Message, TopicPartition
 from consumer.settings import Compression, KafkaSettings, RedisSettings
 from consumer.startup import KafkaFacts, RedisFacts, TopicFacts, Unreachable
+from tests.conftest import CreateTopics
 from tests.contract.clusters import BrokerCluster
 from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode, create_topics
@@ -21,7 +23,7 @@ def settings_of(servers: str, topic: str = "none") -> KafkaSettings:
     return KafkaSettings(bootstrap_servers=servers, group_id=topic, **names)
 
 
-async def test_topics_partitions_policies_and_limits_are_read(kafka: KafkaNode, topics) -> None:
+async def test_topics_partitions_policies_and_limits_are_read(kafka: KafkaNode, topics: CreateTopics) -> None:
     names = await topics(kafka, requests=4)
     kafka_settings = settings_of(kafka.bootstrap_servers, names["requests"])
     configs = {"cleanup.policy": "compact", "max.message.bytes": "12345"}
@@ -36,7 +38,7 @@ async def test_topics_partitions_policies_and_limits_are_read(kafka: KafkaNode, 
     assert (facts.min_session_timeout_ms, facts.max_session_timeout_ms) == (6_000, 1_800_000)
 
 
-async def test_looking_creates_no_topic(tmp_path) -> None:
+async def test_looking_creates_no_topic(tmp_path: Path) -> None:
     node = KafkaNode(tmp_path, {"auto.create.topics.enable": "true"})
     await node.start()
     try:
@@ -48,7 +50,7 @@ async def test_looking_creates_no_topic(tmp_path) -> None:
         await node.stop()
 
 
-async def test_the_embedded_broker_is_understood(embedded: EmbeddedNode, topics) -> None:
+async def test_the_embedded_broker_is_understood(embedded: EmbeddedNode, topics: CreateTopics) -> None:
     names = await topics(embedded, requests=3)
     facts = await kafka_topics.read_facts(settings_of(embedded.bootstrap_servers, names["requests"]))
     assert isinstance(facts, KafkaFacts)
