@@ -21,6 +21,7 @@ import structlog
 
 from consumer.clock import Clock
 from consumer.errors import DependencyUnavailable, PartitionLost, RecordRejected
+from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore, ScoringEngine
 from consumer.ledger import Chunk, Item, ItemState, Lane, LaneState, Ledger
@@ -77,6 +78,7 @@ class Flow:
         self._accepting = True
         self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
         self._commit_lock = asyncio.Lock()
+        self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
         self._tasks: asyncio.TaskGroup
         self._intake: asyncio.Task[None]
 
@@ -181,7 +183,7 @@ class Flow:
         """From each lane's head, in order, one chunk at a time."""
         limits = self._settings.limits
         while True:
-            while not self._emitting:
+            while not self._emitting or self._fence.look(self._clock.monotonic()):
                 await self._settled.wait()
             lane = self._emitting.pop()
             chunk = lane.take_chunk(limits.chunk_records, limits.chunk_bytes, limits.max_uncommitted_records)
@@ -226,12 +228,17 @@ class Flow:
     async def _commit(self) -> None:
         while True:
             await asyncio.sleep(self._settings.commit.interval_ms / 1000)
+            self._fence.look(self._clock.monotonic())
             await self.commit_watermarks()
 
     async def commit_watermarks(self) -> None:
-        """Commit what moved, one request in flight. A refusal is not a fault: the next owner redoes the work."""
+        """Commit what moved, one request in flight. A refusal is not a fault: the next owner redoes the work.
+
+        After a stall the watermarks go as they are: what counts is whether the broker still takes them from us.
+        """
         async with self._commit_lock:
-            watermarks = self.ledger.uncommitted()
+            stalled = self._fence.closed
+            watermarks = self.ledger.watermarks() if stalled else self.ledger.uncommitted()
             if not watermarks:
                 return
             try:
@@ -240,6 +247,8 @@ class Flow:
                 log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
                 return
             self.ledger.committed(watermarks)
+            if stalled:
+                self._fence.open()
             for mark in watermarks:
                 self._emitting.add(mark.lane)
             self._settled.notify()
@@ -249,6 +258,7 @@ class Flow:
     async def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """New lanes, before their first record: no await may come before this line."""
         self.ledger.assigned(partitions)
+        self._fence.open()
         self._progress.notify()
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:

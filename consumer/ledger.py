@@ -319,14 +319,19 @@ class Ledger:
             if self.lanes.get(lane.partition) is lane:
                 del self.lanes[lane.partition]
 
+    def watermarks(self) -> list[Watermark]:
+        """Every lane's committable offset, those without a position left out."""
+        return [
+            Watermark(lane, lane.watermark, lane.delivered_records)
+            for lane in self.lanes.values()
+            if lane.watermark is not None
+        ]
+
     def uncommitted(self) -> list[Watermark]:
         """What a commit would move forward now."""
-        moved = []
-        for lane in self.lanes.values():
-            offset = lane.watermark
-            if offset is not None and (lane.committed is None or offset > lane.committed):
-                moved.append(Watermark(lane, offset, lane.delivered_records))
-        return moved
+        return [
+            mark for mark in self.watermarks() if mark.lane.committed is None or mark.offset > mark.lane.committed
+        ]
 
     def committed(self, watermarks: Iterable[Watermark]) -> None:
         """The broker accepted these; monotonic per lane."""

@@ -133,11 +133,21 @@ class World:
             assert self.first_offsets(number) == [record.offset for record in records]
 
 
+class StallingClock(SystemClock):
+    """The machine's clock, and what a frozen process would have missed of it."""
+
+    stall_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.stall_seconds
+
+
 class FlowWorker:
     """One flow with ports of its own into the world."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         self.source = InMemorySource(world.group)
+        self.clock = StallingClock()
         self.engine = ScriptedEngine(settings.engine)
         self.results = InMemoryWriter(world.results)
         self.dead_letters = InMemoryDeadLetterWriter(world.dead)
@@ -149,7 +159,7 @@ class FlowWorker:
             Preparer(tasks, encoder, card.served_names, RequestLimits(settings.limits.max_items)),
             Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits),
             settings,
-            SystemClock(),
+            self.clock,
         )
         self.running: asyncio.Task[None]
 

@@ -245,3 +245,33 @@ async def test_any_number_of_crashes_at_any_moment_loses_nothing(make_world: Mak
     rejected = {record.offset for record in world.requests.records[0] if b"!reject" in (record.value or b"")}
     dead = {int(dict(one.headers)["scorestream-source-offset"] or 0) for one in world.dead.records[0]}
     assert dead == rejected
+
+
+async def test_after_a_stall_nothing_is_emitted_until_a_commit_is_accepted(make_world: MakeWorld):
+    world = make_world()
+    world.publish(20)
+    worker = await world.start(kafka__session_timeout_seconds=6, kafka__heartbeat_interval_seconds=1)
+    await world.until_all_committed()
+    world.group.commits_open.clear()
+    worker.clock.stall_seconds += 4
+    world.publish(5)
+    await world.until(lambda: worker.flow.tally.scored_sequences == 25, "the new ones are scored")
+    await asyncio.sleep(0.1)
+    assert len(world.results.records[0]) == 20
+    world.group.commits_open.set()
+    await world.until_all_committed()
+    assert len(world.results.records[0]) == 25
+
+
+async def test_a_stalled_worker_that_lost_its_partitions_emits_nothing(make_world: MakeWorld):
+    world = make_world()
+    world.publish(20)
+    first = await world.start(kafka__session_timeout_seconds=6, kafka__heartbeat_interval_seconds=1)
+    await world.until_all_committed()
+    first.clock.stall_seconds += 4
+    await world.group.expel(first.source)
+    world.publish(5)
+    second = await world.start()
+    await world.until_all_committed()
+    assert len(world.results.records[0]) == 25
+    assert second.flow.tally.answered == 5
