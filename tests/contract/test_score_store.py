@@ -1,102 +1,16 @@
 """What every `ScoreStore` keeps to; the fence is the wire contract's, section 5."""
 
-import asyncio
-import time
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import SecretStr
-from redis.asyncio import Redis
 
-from consumer.adapters.redis_scores import RedisScores, read_facts
-from consumer.errors import DependencyUnavailable, SettingsInvalid
-from consumer.interfaces import ScoreStore
 from consumer.records import ScoreEntry
-from consumer.settings import RedisNotify, RedisSettings
-from consumer.startup import RedisFacts, RedisRefused, Unreachable, owner_key
-from schemas.errors import ErrorCode
-from schemas.wire import seal_result
-from tests.fakes.in_memory_scores import InMemoryScores
-from tests.services.redis import RedisNode
-
-TIMEOUT_SECONDS = 1.0
-
-
-class Cache(Protocol):
-    """A store and what its readers see. Ids are unique to it."""
-
-    @property
-    def store(self) -> ScoreStore: ...
-    async def get(self, name: str) -> bytes | None: ...
-    async def put_foreign(self, name: str, value: bytes) -> None: ...
-    async def ttl_seconds(self, name: str) -> int: ...
-    async def published(self, count: int) -> list[tuple[str, str]]: ...
-    async def close(self) -> None: ...
-
-
-class InMemoryCache:
-    def __init__(self) -> None:
-        self.store = self._scores = InMemoryScores()
-
-    async def get(self, name: str) -> bytes | None:
-        return self._scores.values.get(name)
-
-    async def put_foreign(self, name: str, value: bytes) -> None:
-        self._scores.values[name] = value
-
-    async def ttl_seconds(self, name: str) -> int:
-        return self._scores.ttl_seconds[name]
-
-    async def published(self, count: int) -> list[tuple[str, str]]:
-        return self._scores.published[:count]
-
-    async def close(self) -> None:
-        pass
-
-
-class RedisCache:
-    def __init__(self, url: str) -> None:
-        self.prefix = f"{uuid.uuid4().hex}:"
-        self.settings = RedisSettings(url=SecretStr(url), prefix=self.prefix, timeout_seconds=TIMEOUT_SECONDS)
-        self.store = RedisScores(self.settings)
-        self.client = Redis.from_url(url)
-        self._channels = self.client.pubsub(ignore_subscribe_messages=True)
-
-    async def listen(self) -> None:
-        await self._channels.psubscribe(f"{self.prefix}*")
-        # A subscription counts from its confirmation on.
-        await self._channels.get_message(ignore_subscribe_messages=True, timeout=5)
-
-    async def get(self, name: str) -> bytes | None:
-        value = await self.client.get(self.prefix + name)
-        assert not isinstance(value, str)
-        return value
-
-    async def put_foreign(self, name: str, value: bytes) -> None:
-        await self.client.set(self.prefix + name, value)
-
-    async def ttl_seconds(self, name: str) -> int:
-        return await self.client.ttl(self.prefix + name)
-
-    async def published(self, count: int) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        async with asyncio.timeout(5):
-            while len(found) < count:
-                message = await self._channels.get_message(timeout=1)
-                if message is not None:
-                    found.append((message["channel"].decode().removeprefix(self.prefix), message["data"].decode()))
-        return found
-
-    async def close(self) -> None:
-        await self._channels.aclose()  # type: ignore[no-untyped-call]
-        await self.client.aclose()
-        await self.store.close()
+from tests.contract.caches import Cache, InMemoryCache, RedisCache, entry
 
 
 @pytest_asyncio.fixture(params=["memory", "redis", "redis-resp2", "embedded"])
@@ -119,37 +33,6 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
         return str(request.getfixturevalue("embedded").redis_url)
     url: str = request.getfixturevalue("redis").url
     return f"{url}?protocol=2" if kind == "redis-resp2" else url
-
-
-def entry(
-    name: str = "id",
-    *,
-    topic: str = "requests",
-    partition: int = 0,
-    offset: int = 10,
-    timestamp_ms: int = 1000,
-    status: str = "ok",
-    note: str = "",
-    force: bool = False,
-) -> ScoreEntry:
-    """With the bytes that the worker writes: the fence reads their head."""
-    sealed = seal_result(
-        status=status,
-        source=(topic, partition, offset, timestamp_ms),
-        id=name,
-        task="score",
-        model=("model", None, "fingerprint"),
-        scale=None,
-        results=[],
-        failed=[],
-        truncated=[],
-        prompt_tokens=None,
-        error=None if status == "ok" else (ErrorCode.INTERNAL, "message", None),
-        metadata={"note": note},
-        dropped=[],
-    )
-    value = sealed.finish(dict.fromkeys(("queue", "prepare", "engine", "emit", "total"), 0.0), 0)
-    return ScoreEntry(name, value, status, 60, topic, partition, offset, timestamp_ms, force)
 
 
 STORED: dict[str, Any] = {"topic": "requests", "partition": 0, "offset": 10, "timestamp_ms": 1000}
@@ -277,122 +160,3 @@ def stays(stored: ScoreEntry, new: ScoreEntry) -> bool:
     if stored.offset == new.offset:
         return stored.timestamp_ms == new.timestamp_ms and stored.status == "ok" and new.status == "error"
     return older and stored.offset > new.offset
-
-
-# ------------------------------------------------------------------------------------------------ Redis alone
-
-
-@pytest_asyncio.fixture
-async def redis_cache(redis: RedisNode) -> AsyncIterator[RedisCache]:
-    cache = RedisCache(redis.url)
-    yield cache
-    await cache.close()
-
-
-async def test_a_key_of_another_type_is_overwritten(redis_cache: RedisCache) -> None:
-    await redis_cache.client.lpush(f"{redis_cache.prefix}id", "a list")
-    assert await redis_cache.store.write([entry()]) == 0
-    assert await redis_cache.get("id") == entry().value
-
-
-async def test_a_script_that_redis_forgot_is_sent_again(redis_cache: RedisCache) -> None:
-    await redis_cache.store.write([entry()])
-    await redis_cache.client.script_flush()
-    assert await redis_cache.store.write([entry()]) == 0
-
-
-async def test_notifications_can_be_sharded_or_off(redis_cache: RedisCache) -> None:
-    for notify in (RedisNotify.SPUBLISH, RedisNotify.OFF):
-        settings = redis_cache.settings.model_copy(update={"notify": notify})
-        store = RedisScores(settings)
-        await redis_cache.listen()
-        await store.write([entry()])
-        await redis_cache.store.write([entry("last")])
-        assert await redis_cache.published(1) == [("last", "ok")]
-        await store.close()
-
-
-async def test_a_prefix_belongs_to_one_owner(redis_cache: RedisCache) -> None:
-    await redis_cache.store.claim_prefix("cluster/topic/group")
-    await redis_cache.store.claim_prefix("cluster/topic/group")
-    key = owner_key(redis_cache.prefix)
-    with pytest.raises(SettingsInvalid, match=rf"cluster/topic/group.*redis-cli DEL {key}"):
-        await redis_cache.store.claim_prefix("cluster/topic/shadow")
-    assert await redis_cache.client.get(key) == b"cluster/topic/group"
-    assert await redis_cache.client.ttl(key) == -1
-    facts = await read_facts(redis_cache.settings)
-    assert isinstance(facts, RedisFacts)
-    assert facts.prefix_owner == "cluster/topic/group"
-
-
-@pytest_asyncio.fixture
-async def own_redis(tmp_path: Path) -> AsyncIterator[RedisNode]:
-    node = RedisNode(tmp_path)
-    await node.start()
-    yield node
-    await node.stop()
-
-
-async def test_a_frozen_redis_is_unavailable_within_the_deadline_and_works_again(own_redis: RedisNode) -> None:
-    cache = RedisCache(own_redis.url)
-    await cache.store.write([entry("before")])
-    own_redis.freeze()
-    began = time.monotonic()
-    with pytest.raises(DependencyUnavailable, match="redis"):
-        await cache.store.write([entry()])
-    assert time.monotonic() - began < TIMEOUT_SECONDS + 0.5
-    assert isinstance(await read_facts(cache.settings), Unreachable)
-    own_redis.thaw()
-    assert await cache.store.write([entry()]) == 0
-    assert await cache.get("id") == entry().value
-    await cache.close()
-
-
-async def test_a_redis_that_restarts_takes_the_same_write_again(own_redis: RedisNode) -> None:
-    cache = RedisCache(own_redis.url)
-    await cache.store.write([entry()])
-    await own_redis.kill()
-    with pytest.raises(DependencyUnavailable):
-        await cache.store.write([entry()])
-    await own_redis.start()
-    assert await cache.store.write([entry()]) == 0
-    await cache.close()
-
-
-@pytest.mark.parametrize(
-    ("make", "undo", "reason"),
-    [
-        (("config", "set", "maxmemory", "1"), ("config", "set", "maxmemory", "0"), "OOM|memory"),
-        (("replicaof", "127.0.0.1", "1"), ("replicaof", "no", "one"), "read.only|READONLY"),
-    ],
-    ids=["out of memory", "read-only"],
-)
-async def test_a_redis_that_cannot_write_is_unavailable(
-    own_redis: RedisNode, make: tuple[str, ...], undo: tuple[str, ...], reason: str
-) -> None:
-    cache = RedisCache(own_redis.url)
-    await cache.client.execute_command(*make)  # type: ignore[no-untyped-call]
-    with pytest.raises(DependencyUnavailable, match=reason):
-        await cache.store.write([entry()])
-    await cache.client.execute_command(*undo)  # type: ignore[no-untyped-call]
-    assert await cache.store.write([entry()]) == 0
-    await cache.close()
-
-
-async def test_a_wrong_password_is_told_as_such_without_the_password(tmp_path: Path) -> None:
-    node = RedisNode(tmp_path, {"requirepass": "right"})
-    node.check_ready = lambda: asyncio.sleep(0)  # type: ignore[method-assign]  # PING needs the password
-    await node.start()
-    try:
-        url = f"redis://:wrong-secret@127.0.0.1:{node.port}/0"
-        facts = await read_facts(RedisSettings(url=SecretStr(url)))
-        assert isinstance(facts, RedisRefused)
-        assert "wrong-secret" not in facts.reason
-        assert f"127.0.0.1:{node.port}" in facts.reason
-    finally:
-        await node.stop()
-
-
-def test_a_url_that_is_none_names_the_setting() -> None:
-    with pytest.raises(SettingsInvalid, match=r"redis\.url"):
-        RedisScores(RedisSettings(url=SecretStr("http://somewhere")))
