@@ -19,7 +19,7 @@ from producer_tools.kafka import create_topics
 from producer_tools.load import LoadResult, Pace, Target, drive
 from producer_tools.local.cpu import CpuSeconds, cpu_seconds
 from producer_tools.local.processes import Child
-from producer_tools.local.services import embedded_services
+from producer_tools.local.services import IDLE_SECONDS, embedded_services
 from producer_tools.local.worker import (
     engine_environment,
     running_worker,
@@ -125,7 +125,7 @@ async def _own_worker(
     folder: Path, environment: dict[str, str], note: Callable[[str], None]
 ) -> AsyncIterator[tuple[Child, Target]]:
     async with embedded_services(folder) as services:
-        target = Target(services.bootstrap_servers, options.REQUEST_TOPIC, options.RESULT_TOPIC)
+        target = Target(services.bootstrap_servers, options.REQUEST_TOPIC, options.RESULT_TOPIC, IDLE_SECONDS)
         topics = [target.request_topic, target.result_topic, options.DEAD_LETTER_TOPIC]
         await create_topics(services.bootstrap_servers, topics, partitions=PARTITIONS)
         note("starting a worker")

@@ -117,14 +117,24 @@ async def read_spans(
             raise ToolFailure(f"nothing more can be read for {STALL_SECONDS:g} s from {where}")
 
 
-async def follow(reader: AIOKafkaConsumer, starts: Mapping[TopicPartition, int]) -> AsyncIterator[list[ConsumerRecord]]:
-    """Records from `starts` on, for ever; an empty list at least every 200 ms, so that the caller can look up."""
+async def follow(
+    reader: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], *, idle_seconds: float = 0.0
+) -> AsyncIterator[list[ConsumerRecord]]:
+    """Records from `starts` on, for ever; an empty list at least every 200 ms, so that the caller can look up.
+
+    `idle_seconds`: after nothing has come, ask nothing for so long. For brokers that answer an empty fetch at once
+    instead of waiting for records, which would keep a processor busy with asking.
+    """
     reader.assign(list(starts))
     for partition, offset in starts.items():
         reader.seek(partition, offset)
     while True:
-        fetched = await reader.getmany(timeout_ms=200)
+        fetched = await reader.getmany(timeout_ms=2 if idle_seconds else 200)
         if not fetched:
+            if idle_seconds:
+                reader.pause(*starts)
+                await asyncio.sleep(idle_seconds)
+                reader.resume(*starts)
             yield []
         for records in fetched.values():
             yield records

@@ -90,11 +90,12 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where requests go and results come from."""
+    """Where requests go and results come from. `idle_seconds`: see `follow`."""
 
     bootstrap_servers: str
     request_topic: str
     result_topic: str
+    idle_seconds: float = 0.0
 
 
 async def drive(
@@ -144,7 +145,7 @@ class _Run:
             ends = {one: span.end for one, span in (await spans_of(reader, self._target.result_topic)).items()}
             self._listening.set()
             started = heard = time.monotonic()
-            async for records in follow(reader, ends):
+            async for records in follow(reader, ends, idle_seconds=self._target.idle_seconds):
                 now = time.monotonic()
                 for record in records:
                     due = self._due.pop(header(record.headers, names.ID) or "", None)

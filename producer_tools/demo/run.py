@@ -21,7 +21,7 @@ from producer_tools.demo.work import EMBEDDINGS, Answers, embed_requests, rerank
 from producer_tools.kafka import create_topics
 from producer_tools.load import ClosedLoop, LoadResult, Target, drive
 from producer_tools.local.processes import Child
-from producer_tools.local.services import Services, embedded_services
+from producer_tools.local.services import IDLE_SECONDS, Services, embedded_services
 from producer_tools.local.worker import engine_environment, running_worker, service_environment, until_ready
 from producer_tools.verify.audit import Topics, audit
 from producer_tools.verify.cache import Cache
@@ -114,7 +114,7 @@ async def _score(console: Console, services: Services, demo_started: float) -> _
             answers.take(value)
             live.show(answers)
 
-        target = Target(services.bootstrap_servers, TOPICS.requests, TOPICS.results)
+        target = Target(services.bootstrap_servers, TOPICS.requests, TOPICS.results, IDLE_SECONDS)
         load = await drive([*rankings, *embeddings], target, ClosedLoop(CONCURRENCY), arrived)
     if answers.errors:
         raise ToolFailure(f"requests were refused: {dict(answers.errors)}")
