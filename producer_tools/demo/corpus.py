@@ -21,7 +21,7 @@ MODULES = (
 
 MIN_CHARACTERS = 40
 """A shorter docstring names its function again and says no more."""
-MAX_CHARACTERS = 400
+MAX_CHARACTERS = 240
 """What a docstring says is in its first sentences."""
 MAX_PER_MODULE = 18
 """So that a large module does not crowd out the others."""
