@@ -75,6 +75,7 @@ class Flow:
         self._stages = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stages")
         self._arrivals: deque[Item] = deque()
         self._emitting: set[Lane] = set()
+        self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
         self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
         self._commit_lock = asyncio.Lock()
@@ -95,7 +96,7 @@ class Flow:
         """Ask each partition for what fits; a partition without room is not asked, and so holds Kafka back."""
         while self._accepting:
             room = self.ledger.room()
-            if room:
+            if room or not self.ledger.lanes:
                 await self._ports.source.fetch(room, self._received, FETCH_WAIT_SECONDS)
             else:
                 await self._progress.wait(FETCH_WAIT_SECONDS)
@@ -188,7 +189,7 @@ class Flow:
             lane = self._emitting.pop()
             chunk = lane.take_chunk(limits.chunk_records, limits.chunk_bytes, limits.max_uncommitted_records)
             if chunk:
-                self._tasks.create_task(self._deliver(chunk))
+                self._delivering[lane] = self._tasks.create_task(self._deliver(chunk))
 
     async def _deliver(self, chunk: Chunk) -> None:
         """Out of the worker: acknowledged by every sink, each tried until it takes the chunk or the lane is closed."""
@@ -204,6 +205,7 @@ class Flow:
             writes.append(self._until_taken(lane, lambda: scores.write(out.scores)))
         await asyncio.gather(*writes)
         lane.delivered(chunk)
+        del self._delivering[lane]
         self.tally.delivered(chunk.items)
         self._emitting.add(lane)
         self._settled.notify()
@@ -284,6 +286,10 @@ class Flow:
             log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.items])
         await self.commit_watermarks()
         self.ledger.close(lanes)
+        for lane in lanes:
+            # What is still being written now would appear after the next owner's first results.
+            if delivery := self._delivering.pop(lane, None):
+                delivery.cancel()
 
     async def _in_thread(self, work: Callable[[Sequence[_In]], list[_Out]], inputs: Sequence[_In]) -> list[_Out]:
         """A pure stage over a batch, outside the event loop, which has heartbeats to send meanwhile."""

@@ -329,9 +329,7 @@ class Ledger:
 
     def uncommitted(self) -> list[Watermark]:
         """What a commit would move forward now."""
-        return [
-            mark for mark in self.watermarks() if mark.lane.committed is None or mark.offset > mark.lane.committed
-        ]
+        return [mark for mark in self.watermarks() if mark.lane.committed is None or mark.offset > mark.lane.committed]
 
     def committed(self, watermarks: Iterable[Watermark]) -> None:
         """The broker accepted these; monotonic per lane."""

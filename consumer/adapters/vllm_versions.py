@@ -29,7 +29,15 @@ from consumer.model_card import ModelCard
 from consumer.records import Pooling
 from consumer.settings import EngineSettings
 
-__all__ = ["REFUSALS", "AsyncLLM", "EngineDeadError", "engine_config", "output_problem", "pooling_params"]
+__all__ = [
+    "REFUSALS",
+    "AsyncLLM",
+    "EngineDeadError",
+    "engine_arguments",
+    "engine_config",
+    "output_problem",
+    "pooling_params",
+]
 
 REFUSALS: tuple[type[Exception], ...] = (
     ValueError,  # all refusals of 0.26
@@ -63,8 +71,8 @@ _FIXED = (
 """Arguments without which the adapter would not be right."""
 
 
-def engine_config(settings: EngineSettings, card: ModelCard) -> VllmConfig:
-    """The engine's configuration. Raises SettingsInvalid for what `engine.args` cannot be, and what vLLM refuses."""
+def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
+    """Arguments of vLLM's engine, by name. Raises SettingsInvalid for what `engine.args` cannot be."""
     known = {field.name for field in fields(AsyncEngineArgs)}
     for name in settings.args:
         if name in _OWN:
@@ -94,10 +102,15 @@ def engine_config(settings: EngineSettings, card: ModelCard) -> VllmConfig:
         "disable_log_stats": True,
         "shutdown_timeout": SHUTDOWN_TIMEOUT_SECONDS,
     }
+    if pooler := _pooler(settings, card):
+        chosen["pooler_config"] = PoolerConfig(**pooler)
+    return settings.args | chosen
+
+
+def engine_config(settings: EngineSettings, card: ModelCard) -> VllmConfig:
+    """The engine's configuration. Raises SettingsInvalid for what `engine.args` cannot be, and what vLLM refuses."""
     try:
-        if pooler := _pooler(settings, card):
-            chosen["pooler_config"] = PoolerConfig(**pooler)
-        return AsyncEngineArgs(**settings.args | chosen).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        return AsyncEngineArgs(**engine_arguments(settings, card)).create_engine_config(UsageContext.ENGINE_CONTEXT)
     except REFUSALS as refusal:
         raise SettingsInvalid(
             f"engine: vLLM {vllm.__version__} refuses {card.name} so configured: {refusal}"

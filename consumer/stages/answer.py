@@ -19,12 +19,9 @@ from consumer.records import (
 )
 from consumer.stages.prepare import refusal_of
 from schemas import headers as wire_headers
-from schemas.dead_letter import Reason, dead_letter
+from schemas.dead_letter import Reason, Record, dead_letter
 from schemas.errors import ErrorCode
 from schemas.wire import SealedResult, seal_result
-
-RECORD_OVERHEAD_BYTES = 128
-"""Of one record in a Kafka batch, above its key, value and headers: lengths, and its share of the batch's header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +168,4 @@ def _headers(record: SourceRecord, carried: Headers, request_id: str, status: st
 
 
 def _record_bytes(key: bytes | None, sealed: SealedResult, headers: Headers) -> int:
-    return len(key or b"") + sealed.size_bytes + wire_headers.headers_size_bytes(headers) + RECORD_OVERHEAD_BYTES
+    return Record(key, None, headers).size_bytes + sealed.size_bytes
