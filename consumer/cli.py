@@ -5,10 +5,11 @@ Exit codes: 0 ok, 1 failure, 2 usage or settings, 3 verify mismatch.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -119,12 +120,12 @@ def _settings(
 
     if config is not None:
         os.environ["SCORESTREAM_CONFIG"] = str(config)
-    overrides: dict[str, str] = {}
+    overrides: dict[str, Any] = {}
     for one in override or ():
         path, equals, value = one.partition("=")
         if not equals:
             raise typer.BadParameter(f"--set {one}: write PATH=VALUE, as in --set kafka.group_id=ranking")
-        overrides[path] = value
+        overrides[path] = _value(path, value)
     shorts = {"engine.model": model, "kafka.bootstrap_servers": bootstrap, "redis.url": redis_url}
     overrides.update({path: value for path, value in shorts.items() if value is not None})
     try:
@@ -132,6 +133,16 @@ def _settings(
     except SettingsInvalid as invalid:
         typer.echo(f"settings: {invalid}", err=True)
         raise typer.Exit(2) from None
+
+
+def _value(path: str, text: str) -> Any:
+    """Lists, objects and everything below engine.args are JSON; the rest is text that the setting's type reads."""
+    if not path.startswith("engine.args.") and text[:1] not in ("{", "["):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
 
 
 # The tools' commands stand beside the worker's: publish, get, watch, verify, replay, bench, demo.

@@ -177,6 +177,7 @@ class Outcome:
     """
 
     result: SealedResult | None
+    result_key: bytes | None = None
     result_headers: Headers = ()
     id: str | None = None
     ttl_seconds: int = 0
@@ -189,4 +190,5 @@ class Outcome:
         """What it will weigh on the topics, timings estimated."""
         result = self.result.size_bytes if self.result else 0
         dead = len(self.dead_letter.value or b"") if self.dead_letter else 0
-        return result + dead + sum(len(key) + len(value or b"") for key, value in self.result_headers)
+        headers = sum(len(key) + len(value or b"") for key, value in self.result_headers)
+        return result + dead + len(self.result_key or b"") + headers

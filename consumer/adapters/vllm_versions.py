@@ -103,14 +103,17 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
         "shutdown_timeout": SHUTDOWN_TIMEOUT_SECONDS,
     }
     if pooler := _pooler(settings, card):
-        chosen["pooler_config"] = PoolerConfig(**pooler)
+        chosen["pooler_config"] = pooler
     return settings.args | chosen
 
 
 def engine_config(settings: EngineSettings, card: ModelCard) -> VllmConfig:
     """The engine's configuration. Raises SettingsInvalid for what `engine.args` cannot be, and what vLLM refuses."""
     try:
-        return AsyncEngineArgs(**engine_arguments(settings, card)).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        arguments = engine_arguments(settings, card)
+        if pooler := arguments.get("pooler_config"):
+            arguments["pooler_config"] = PoolerConfig(**pooler)
+        return AsyncEngineArgs(**arguments).create_engine_config(UsageContext.ENGINE_CONTEXT)
     except REFUSALS as refusal:
         raise SettingsInvalid(
             f"engine: vLLM {vllm.__version__} refuses {card.name} so configured: {refusal}"

@@ -21,6 +21,7 @@ from consumer.stages.prepare import refusal_of
 from schemas import headers as wire_headers
 from schemas.dead_letter import Reason, Record, dead_letter
 from schemas.errors import ErrorCode
+from schemas.headers import batch_size_bytes
 from schemas.wire import SealedResult, seal_result
 
 
@@ -56,9 +57,10 @@ class Answerer:
         letter = self._dead_letter(record, refusal) if refusal.code.dead_letter else None
         if refusal.id is None:
             return Outcome(result=None, dead_letter=letter, code=refusal.code)
-        sealed, headers = self._fitting_error(record, refusal)
+        key, sealed, headers = self._fitting_error(record, refusal)
         return Outcome(
             result=sealed,
+            result_key=key,
             result_headers=headers,
             id=refusal.id,
             ttl_seconds=refusal.ttl_seconds or self._limits.default_ttl_seconds,
@@ -85,7 +87,7 @@ class Answerer:
             dropped=(),
         )
         headers = _headers(record, record.headers, request.id, "ok")
-        size_bytes = _record_bytes(record.key, sealed, headers)
+        size_bytes = batch_size_bytes(len(record.key or b""), sealed.size_bytes, headers)
         if size_bytes > self._limits.max_result_bytes:
             message = f"the result has {size_bytes} bytes, the topic takes {self._limits.max_result_bytes}"
             refusal = Refusal(
@@ -100,16 +102,17 @@ class Answerer:
             return self.refuse(record, refusal)
         return Outcome(
             result=sealed,
+            result_key=record.key,
             result_headers=headers,
             id=request.id,
             ttl_seconds=request.ttl_seconds or self._limits.default_ttl_seconds,
             force=_forced(record),
         )
 
-    def _fitting_error(self, record: SourceRecord, refusal: Refusal) -> tuple[SealedResult, Headers]:
-        """An error result always fits: the metadata is left out, then the caller's headers."""
+    def _fitting_error(self, record: SourceRecord, refusal: Refusal) -> tuple[bytes | None, SealedResult, Headers]:
+        """Key, result and headers, which always fit: the metadata is left out, then the caller's headers, then the key."""
         assert refusal.id is not None
-        for dropped in ((), ("metadata",), ("metadata", "headers")):
+        for dropped in DROPPED_TO_FIT:
             sealed = seal_result(
                 status="error",
                 source=_source(record),
@@ -126,9 +129,10 @@ class Answerer:
                 dropped=dropped,
             )
             headers = _headers(record, () if "headers" in dropped else record.headers, refusal.id, "error")
-            if _record_bytes(record.key, sealed, headers) <= self._limits.max_result_bytes:
+            key = None if "key" in dropped else record.key
+            if batch_size_bytes(len(key or b""), sealed.size_bytes, headers) <= self._limits.max_result_bytes:
                 break
-        return sealed, headers
+        return key, sealed, headers
 
     def _dead_letter(self, record: SourceRecord, refusal: Refusal) -> Message:
         reason = Reason(
@@ -165,7 +169,3 @@ def _headers(record: SourceRecord, carried: Headers, request_id: str, status: st
         source_partition=record.partition,
         source_offset=record.offset,
     )
-
-
-def _record_bytes(key: bytes | None, sealed: SealedResult, headers: Headers) -> int:
-    return Record(key, None, headers).size_bytes + sealed.size_bytes

@@ -26,7 +26,7 @@ def hand_over(chunk: Chunk, now: float, now_unix_ms: int) -> HandedOver:
         if outcome.result is None or outcome.id is None:
             continue
         value = outcome.result.finish(timings_ms(item, now), now_unix_ms)
-        out.results.append(Message(record.key, value, outcome.result_headers))
+        out.results.append(Message(outcome.result_key, value, outcome.result_headers))
         out.scores.append(
             ScoreEntry(
                 id=outcome.id,
