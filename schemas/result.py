@@ -132,4 +132,4 @@ class ScoreResult(_Open):
     metadata: dict[str, Any] | None = None
     """The request's."""
     dropped: list[str] | None = None
-    """What an error result left out in order to fit: `metadata`, `headers`."""
+    """What an error result left out in order to fit: first `metadata`, then the caller's `headers`, then the `key`."""

@@ -21,8 +21,15 @@ from consumer.stages.prepare import refusal_of
 from schemas import headers as wire_headers
 from schemas.dead_letter import Reason, Record, dead_letter
 from schemas.errors import ErrorCode
-from schemas.headers import batch_size_bytes
 from schemas.wire import SealedResult, seal_result
+
+DROPPED_TO_FIT: tuple[tuple[str, ...], ...] = (
+    (),
+    ("metadata",),
+    ("metadata", "headers"),
+    ("metadata", "headers", "key"),
+)
+"""What an error result leaves out, until it fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ class Answerer:
             dropped=(),
         )
         headers = _headers(record, record.headers, request.id, "ok")
-        size_bytes = batch_size_bytes(len(record.key or b""), sealed.size_bytes, headers)
+        size_bytes = _record_bytes(record.key, sealed, headers)
         if size_bytes > self._limits.max_result_bytes:
             message = f"the result has {size_bytes} bytes, the topic takes {self._limits.max_result_bytes}"
             refusal = Refusal(
@@ -110,7 +117,7 @@ class Answerer:
         )
 
     def _fitting_error(self, record: SourceRecord, refusal: Refusal) -> tuple[bytes | None, SealedResult, Headers]:
-        """Key, result and headers, which always fit: the metadata is left out, then the caller's headers, then the key."""
+        """Key, result and headers. They always fit: what can be done without is left out, see DROPPED_TO_FIT."""
         assert refusal.id is not None
         for dropped in DROPPED_TO_FIT:
             sealed = seal_result(
@@ -130,7 +137,7 @@ class Answerer:
             )
             headers = _headers(record, () if "headers" in dropped else record.headers, refusal.id, "error")
             key = None if "key" in dropped else record.key
-            if batch_size_bytes(len(key or b""), sealed.size_bytes, headers) <= self._limits.max_result_bytes:
+            if _record_bytes(key, sealed, headers) <= self._limits.max_result_bytes:
                 break
         return key, sealed, headers
 
@@ -169,3 +176,7 @@ def _headers(record: SourceRecord, carried: Headers, request_id: str, status: st
         source_partition=record.partition,
         source_offset=record.offset,
     )
+
+
+def _record_bytes(key: bytes | None, sealed: SealedResult, headers: Headers) -> int:
+    return Record(key, None, headers).size_bytes + sealed.size_bytes
