@@ -8,7 +8,7 @@ its message names the setting, its value and the fix.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -35,6 +35,9 @@ from pydantic_settings import (
 )
 
 from consumer.errors import SettingsInvalid
+
+PREFIX = "SCORESTREAM_"
+"""Of every setting's name in the environment."""
 
 
 def _comma_list(value: object) -> object:
@@ -239,7 +242,7 @@ class Settings(BaseSettings):
     """All settings of the worker."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SCORESTREAM_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
@@ -338,6 +341,8 @@ def load_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
     file = os.environ.get("SCORESTREAM_CONFIG")
     if file and not Path(file).is_file():
         raise SettingsInvalid(f"SCORESTREAM_CONFIG is {file}: there is no such file")
+    if misspelt := _misspelt_names(os.environ):
+        raise SettingsInvalid("\n".join(misspelt))
     try:
         return Settings(**tree)
     except ValidationError as invalid:
@@ -349,3 +354,25 @@ def load_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
         raise SettingsInvalid("\n".join(lines)) from None
     except SettingsError as unreadable:
         raise SettingsInvalid(f"{unreadable}: {unreadable.__cause__}") from None
+
+
+def _misspelt_names(environment: Iterable[str]) -> list[str]:
+    """What is wrong with names that are meant as settings; pydantic-settings ignores them.
+
+    Not every other name is a mistake: Kubernetes adds SCORESTREAM_PORT and the like for a service called scorestream.
+    """
+    sections = {name: field.annotation for name, field in Settings.model_fields.items()}
+    settings = {
+        f"{PREFIX}{section}_{name}".upper(): f"{PREFIX}{section}__{name}".upper()
+        for section, model in sections.items()
+        if isinstance(model, type) and issubclass(model, BaseModel)
+        for name in model.model_fields
+    }
+    problems = []
+    for name in environment:
+        section, nested, _ = name.upper().removeprefix(PREFIX).lower().partition("__")
+        if name.upper() in settings:
+            problems.append(f"{name} is not read: write {settings[name.upper()]}, with two underscores")
+        elif name.upper().startswith(PREFIX) and nested and section not in sections:
+            problems.append(f"{name}: there is no section {section}; there are {', '.join(sections)}")
+    return problems
