@@ -25,8 +25,8 @@ from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore, ScoringEngine
 from consumer.ledger import Chunk, Item, ItemState, Lane, LaneState, Ledger
-from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
-from consumer.settings import Settings
+from consumer.records import Outcome, Refusal, ScoreEntry, SourceRecord, TopicPartition
+from consumer.settings import RedisMode, Settings
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
@@ -77,6 +77,7 @@ class Flow:
         self._emitting: set[Lane] = set()
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
+        self._losing = False
         self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
         self._commit_lock = asyncio.Lock()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
@@ -195,14 +196,14 @@ class Flow:
         """Out of the worker: acknowledged by every sink, each tried until it takes the chunk or the lane is closed."""
         lane = chunk.lane
         out = hand_over(chunk, self._clock.monotonic(), self._clock.unix_ms())
-        results, dead_letters, scores = self._ports.results, self._ports.dead_letters, self._ports.scores
+        results, dead_letters = self._ports.results, self._ports.dead_letters
         writes = []
         if out.results:
             writes.append(self._until_taken(lane, lambda: results.write(lane.partition.partition, out.results)))
         if out.dead_letters:
             writes.append(self._until_taken(lane, lambda: dead_letters.write(out.dead_letters)))
         if out.scores:
-            writes.append(self._until_taken(lane, lambda: scores.write(out.scores)))
+            writes.append(self._cache(lane, out.scores))
         await asyncio.gather(*writes)
         lane.delivered(chunk)
         del self._delivering[lane]
@@ -210,6 +211,25 @@ class Flow:
         self._emitting.add(lane)
         self._settled.notify()
         self._progress.notify()
+
+    async def _cache(self, lane: Lane, entries: Sequence[ScoreEntry]) -> None:
+        """Into Redis: until it has them, or, where the topic is the record, once."""
+
+        async def write() -> None:
+            self.tally.fence_refusals += await self._ports.scores.write(entries)
+
+        if self._settings.redis.mode is RedisMode.REQUIRED:
+            await self._until_taken(lane, write)
+            return
+        try:
+            await write()
+        except DependencyUnavailable as unavailable:
+            self.tally.cache_losses += len(entries)
+            if not self._losing:
+                log.warning("cache entries lost", dependency=unavailable.dependency, reason=unavailable.reason)
+            self._losing = True
+        else:
+            self._losing = False
 
     async def _until_taken(self, lane: Lane, write: Callable[[], Awaitable[object]]) -> None:
         retry_seconds = FIRST_RETRY_SECONDS

@@ -18,6 +18,9 @@ class Tally:
     dead_letters: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     fence_refusals: int = 0
+    """Writes that Redis refused because it holds a newer answer."""
+    cache_losses: int = 0
+    """Results that Redis does not have because it failed and the mode is best_effort."""
 
     def delivered(self, items: Iterable[Item]) -> None:
         """These records' answers are acknowledged."""
@@ -40,4 +43,5 @@ class Tally:
             "scored_sequences": self.scored_sequences,
             "scored_tokens": self.scored_tokens,
             "fence_refusals": self.fence_refusals,
+            "cache_losses": self.cache_losses,
         }

@@ -1,5 +1,6 @@
 """One worker on topics of its own, used from outside."""
 
+import asyncio
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -8,12 +9,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from tests.integration.contract.outside import Headers, Record, Topic, publish, redis_cli
+from tests.integration.contract.outside import ANSWER_SECONDS, Headers, Record, Topic, publish, redis_cli
 from tests.services.kafka import KafkaNode, create_topics
 from tests.services.redis import RedisNode
 from tests.services.worker import WorkerProcess
 
 PARTITIONS = 4
+ASK_AGAIN_SECONDS = 0.05
+"""Between two looks at what cannot be waited for."""
 
 
 @dataclass
@@ -63,6 +66,12 @@ class Deployment:
     async def cached(self, request_id: str) -> bytes:
         """What Redis holds under the id."""
         return await redis_cli(self.redis, "GET", self.key(request_id))
+
+    async def holds(self, request_id: str, value: bytes | None) -> None:
+        """Wait until Redis holds these bytes: topic and cache are written at the same time. Raises TimeoutError."""
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while await self.cached(request_id) != value:  # noqa: ASYNC110 -- redis-cli cannot wait for it
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
 
 
 async def make_topics(kafka: KafkaNode, name: str, configs: Mapping[str, Mapping[str, str]] | None = None) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,23 +149,23 @@ async def publish(
         options += ["-H", name.encode() + (b"" if value is None else b"=" + value)]
     if all(values):
         options += [] if key is None else ["-k", key]
-        await _run(_kcat(), "-P", *options, *_files(folder, values))
+        await run(_kcat(), "-P", *options, *_files(folder, values))
     else:
         # kcat sends neither an empty file nor an empty line, but a line with nothing behind the key's delimiter.
         assert len(set(values)) == 1
         options += ["-K", "|"] if values[0] is not None else ["-K", "|", "-Z"]
-        await _run(_kcat(), "-P", *options, stdin=((key or b"") + b"|\n") * len(values))
+        await run(_kcat(), "-P", *options, stdin=((key or b"") + b"|\n") * len(values))
 
 
 async def redis_cli(redis: RedisNode, *arguments: str | bytes) -> bytes:
     """What redis-cli prints, without the newline that it adds: nothing for nil."""
-    return (await _run(_redis_cli(), "-p", str(redis.port), *arguments)).removesuffix(b"\n")
+    return (await run(_redis_cli(), "-p", str(redis.port), *arguments)).removesuffix(b"\n")
 
 
-async def _run(*command: str | bytes, stdin: bytes = b"") -> bytes:
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
+async def run(*command: str | bytes, stdin: bytes = b"", environment: Mapping[str, str] | None = None) -> bytes:
+    """What a command prints. Raises ServiceFailed when its exit code is not 0."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
     async with asyncio.timeout(ANSWER_SECONDS):
         stdout, stderr = await process.communicate(stdin)
     if process.returncode != 0:
