@@ -7,6 +7,7 @@ Read in aiokafka 0.14.0, which pyproject.toml pins to 0.14.x; tests/contract fai
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -46,6 +47,27 @@ def raise_background_errors(consumer: AIOKafkaConsumer) -> None:
     fetching = consumer._fetcher.error_future
     if fetching.done() and not fetching.cancelled():
         fetching.result()
+
+
+def pace_empty_fetches(consumer: AIOKafkaConsumer, least_seconds: float) -> None:
+    """Let an empty fetch take at least so long, as the broker was asked to.
+
+    Apache Kafka waits fetch_max_wait_ms for something to come. Embedded brokers answer "nothing" at once, and the
+    client asks again at once: half a core for an idle worker. Call after start().
+    """
+    fetch = consumer._fetcher._proc_fetch_request
+
+    async def paced(*request: object) -> bool:
+        begun = time.monotonic()
+        something = bool(await fetch(*request))
+        if not something:
+            try:
+                await asyncio.sleep(begun + least_seconds - time.monotonic())
+            except asyncio.CancelledError:
+                return False  # as the original does: its caller reads the answer of a fetch that it cancelled
+        return something
+
+    consumer._fetcher._proc_fetch_request = paced
 
 
 async def abandon_consumer(consumer: AIOKafkaConsumer) -> None:

@@ -102,6 +102,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         except KafkaError as error:
             await self._consumer.stop()
             raise DependencyUnavailable("kafka", str(error)) from error
+        kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         self._consumer.subscribe([self._kafka.request_topic], listener=self)
 
     def assignment(self) -> frozenset[TopicPartition]:
