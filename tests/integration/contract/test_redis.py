@@ -117,6 +117,19 @@ async def test_the_fence_keeps_newer_answers(worker: Deployment, change: dict[st
     assert await worker.cached(request_id) == (stored if stays else second.value)
 
 
+async def test_a_forced_replay_overrides_the_fence(worker: Deployment) -> None:
+    """By the header that `scorestream replay --force` sets."""
+    await worker.publish(request("forced"))
+    first = await worker.result("forced")
+    await worker.holds("forced", first.value)
+    assert first.value is not None
+    stored = moved(first.value, {"partition": 1, "timestamp_ms": LATER_MS})
+    await redis_cli(worker.redis, "SET", worker.key("forced"), stored)
+    await worker.publish(request("forced"), headers=[("scorestream-replay-force", b"1")])
+    _, second = await worker.results_of("forced", 2)
+    await worker.holds("forced", second.value)
+
+
 async def test_an_answer_from_another_partition_follows_the_time_of_the_request(worker: Deployment) -> None:
     """Offsets mean nothing across partitions: the later request wins, though its offset is lower."""
     await worker.publish(*(request(f"filler {number}") for number in range(5)), request("moved"), partition=1)
