@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 import structlog
@@ -63,7 +64,7 @@ class Flow:
     """Requests become committed scores. One per process; `run` until cancelled or `drain`ed."""
 
     def __init__(self, ports: Ports, preparer: Preparer, answerer: Answerer, settings: Settings, clock: Clock) -> None:
-        self.ledger = Ledger(settings.limits)
+        self.ledger = Ledger(settings.limits, settings.breaker)
         self.window = EngineWindow(settings.engine.window_sequences, settings.engine.window_tokens)
         self.tally = Tally()
         self._ports = ports
@@ -73,7 +74,7 @@ class Flow:
         self._settings = settings
         self._clock = clock
         self._stages = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stages")
-        self._arrivals: deque[Item] = deque()
+        self._arrivals: deque[tuple[Item, int]] = deque()
         self._emitting: set[Lane] = set()
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
@@ -105,9 +106,12 @@ class Flow:
     def _received(self, partition: TopicPartition, records: Sequence[SourceRecord], next_offset: int) -> None:
         items = self.ledger.receive(partition, records, next_offset, self._clock.monotonic())
         self.tally.received += len(items)
-        self._arrivals.extend(items)
-        if items:
-            self._arrived.notify()
+        if items and not items[0].lane.breaker.open:
+            self._arrive(items)
+
+    def _arrive(self, items: Iterable[Item]) -> None:
+        self._arrivals.extend((item, item.attempt) for item in items)
+        self._arrived.notify()
 
     # ---------------------------------------------------------------------------------------- decode, prepare
 
@@ -117,12 +121,15 @@ class Flow:
             while not self._arrivals:
                 await self._arrived.wait()
             items = self._next_arrivals()
+            attempts = [item.attempt for item in items]
             prepared_batch = await self._in_thread(self._preparer.prepare, [item.record for item in items])
-            for item, prepared in zip(items, prepared_batch, strict=True):
+            for item, attempt, prepared in zip(items, attempts, prepared_batch, strict=True):
+                if item.attempt != attempt:
+                    continue
                 if isinstance(prepared, Refusal):
-                    self._settle(item, self._answerer.refuse(item.record, prepared))
+                    self._settle(item, self._answerer.refuse(item.record, attempt, prepared))
                 elif not prepared.inputs:
-                    self._settle(item, self._answerer.answer(item.record, prepared, ()))
+                    self._settle(item, self._answerer.answer(item.record, attempt, prepared, ()))
                 else:
                     item.lane.make_ready(item, prepared, self._clock.monotonic())
             self._admission.notify()
@@ -131,8 +138,8 @@ class Flow:
         items: list[Item] = []
         size_bytes = 0
         while self._arrivals and len(items) < PREPARE_RECORDS and size_bytes < PREPARE_BYTES:
-            item = self._arrivals.popleft()
-            if item.state is ItemState.RECEIVED:
+            item, attempt = self._arrivals.popleft()
+            if item.state is ItemState.RECEIVED and item.attempt == attempt:
                 items.append(item)
                 size_bytes += item.record.size_bytes
         return items
@@ -149,7 +156,7 @@ class Flow:
                 continue
             batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
             for item in batch.expired:
-                self._settle(item, self._answerer.refuse(item.record, _expired(item)))
+                self._settle(item, self._answerer.refuse(item.record, item.attempt, _expired(item)))
             if batch.pieces:
                 self.window.take(len(batch.inputs), batch.tokens)
                 self._tasks.create_task(self._score_batch(batch))
@@ -175,9 +182,28 @@ class Flow:
         return [self._answerer.answer(*item.scored) for item in items]
 
     def _settle(self, item: Item, outcome: Outcome) -> None:
-        if item.lane.settle(item, outcome, self._clock.monotonic()):
-            self._emitting.add(item.lane)
+        lane, now = item.lane, self._clock.monotonic()
+        if not item.unanswered:
+            return
+        held = lane.breaker.open
+        if not lane.breaker.admits(outcome.code, now):
+            lane.try_again()
+            lane.held_by = "breaker"
+            log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
+            return
+        if lane.settle(item, outcome, now):
+            self._emitting.add(lane)
             self._settled.notify()
+        if held:
+            lane.held_by = None
+            log.info("released by the breaker", lane=repr(lane), offset=item.offset)
+            self._arrive(waiting for waiting in lane.items if waiting.state is ItemState.RECEIVED)
+
+    def _probe_held_lanes(self) -> None:
+        now = self._clock.monotonic()
+        for lane in self.ledger.lanes.values():
+            if lane.breaker.open and lane.breaker.probe_due(now):
+                self._arrive(islice((item for item in lane.items if item.state is ItemState.RECEIVED), 1))
 
     # ------------------------------------------------------------------------------------- emit -> acknowledge
 
@@ -251,6 +277,7 @@ class Flow:
         while True:
             await asyncio.sleep(self._settings.commit.interval_ms / 1000)
             self._fence.look(self._clock.monotonic())
+            self._probe_held_lanes()
             await self.commit_watermarks()
 
     async def commit_watermarks(self) -> None:

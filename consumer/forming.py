@@ -23,9 +23,10 @@ AGEING_POINTS_PER_SECOND = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive sequences [start, stop) of one item."""
+    """Consecutive sequences [start, stop) of one attempt at one item."""
 
     item: Item
+    attempt: int
     start: int
     stop: int
 
@@ -45,10 +46,12 @@ class MicroBatch:
         position = 0
         for piece in self.pieces:
             item, count = piece.item, piece.stop - piece.start
-            item.outputs[piece.start : piece.stop] = outputs[position : position + count]
             position += count
+            if item.state is not ItemState.STARTED or item.attempt != piece.attempt:
+                continue
+            item.outputs[piece.start : piece.stop] = outputs[position - count : position]
             item.returned += count
-            if item.state is ItemState.STARTED and item.returned == len(item.outputs):
+            if item.returned == len(item.outputs):
                 item.returned_at = now
                 complete.append(item)
         return complete
@@ -130,7 +133,7 @@ class Former:
         if start == 0:
             lane.start(item, now)
         item.submitted = stop
-        batch.pieces.append(Piece(item, start, stop))
+        batch.pieces.append(Piece(item, item.attempt, start, stop))
         batch.inputs.extend(inputs[start:stop])
         batch.tokens += tokens
         self._served_floor_tokens = lane.served_tokens

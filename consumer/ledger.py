@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 
+from consumer.breaker import Breaker
 from consumer.records import EngineOutput, Outcome, Prepared, SourceRecord, TopicPartition
-from consumer.settings import LimitSettings
+from consumer.settings import BreakerSettings, LimitSettings
 from consumer.windows import MemoryBudget
 
 HELD_BYTES_PER_RAW_BYTE = 11
@@ -61,6 +62,7 @@ class Item:
     prepared: Prepared | None = None
     deadline_unix_ms: int | None = None
     priority: int = 0
+    attempt: int = 1
     outputs: list[EngineOutput | None] = field(default_factory=list)
     submitted: int = 0
     returned: int = 0
@@ -76,11 +78,16 @@ class Item:
         return self.record.offset
 
     @property
-    def scored(self) -> tuple[SourceRecord, Prepared, list[EngineOutput]]:
+    def unanswered(self) -> bool:
+        """Neither settled nor given up."""
+        return self.state in (ItemState.RECEIVED, ItemState.STARTED)
+
+    @property
+    def scored(self) -> tuple[SourceRecord, int, Prepared, list[EngineOutput]]:
         """What the shape stage needs. Caller: the flow, once the engine has returned every sequence."""
         if self.prepared is None or self.returned < len(self.outputs):
             raise LedgerFault(f"offset {self.offset} is not complete. This is a bug.")
-        return self.record, self.prepared, [output for output in self.outputs if output is not None]
+        return self.record, self.attempt, self.prepared, [output for output in self.outputs if output is not None]
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +101,7 @@ class Chunk:
 class Lane:
     """One partition under one assignment. All mutations are synchronous; the flow is the only caller."""
 
-    def __init__(self, partition: TopicPartition, memory: MemoryBudget) -> None:
+    def __init__(self, partition: TopicPartition, memory: MemoryBudget, breaker: Breaker) -> None:
         self.partition = partition
         self.state = LaneState.OPEN
         self.items: deque[Item] = deque()
@@ -109,6 +116,7 @@ class Lane:
         self.charged_bytes = 0
         self.served_tokens = 0
         self.held_by: str | None = None
+        self.breaker = breaker
         self._memory = memory
         self._average_charge_bytes = float(RESERVED_RESULT_BYTES)
 
@@ -155,7 +163,7 @@ class Lane:
             if record.offset < expected:
                 raise LedgerFault(f"{self!r} received offset {record.offset} after {expected - 1}")
             expected = record.offset + 1
-            charge = record.size_bytes * HELD_BYTES_PER_RAW_BYTE + RESERVED_RESULT_BYTES
+            charge = _work_bytes(record)
             self._average_charge_bytes += (charge - self._average_charge_bytes) / 16
             self._charge(charge)
             items.append(Item(self, record, charge, now))
@@ -196,7 +204,7 @@ class Lane:
 
         In any order; settling twice, or settling what was dropped, does nothing.
         """
-        if item.state in (ItemState.SETTLED, ItemState.DROPPED):
+        if not item.unanswered:
             return False
         item.state = ItemState.SETTLED
         item.outcome = outcome
@@ -207,6 +215,25 @@ class Lane:
         self._charge(charge - item.charged_bytes)
         item.charged_bytes = charge
         return item is self.items[0]
+
+    def try_again(self) -> list[Item]:
+        """Forget every outcome that has not begun to leave, and every attempt under way; returns what was forgotten.
+
+        Caller: the flow, when the breaker opens. The items stay in their places; what the engine still returns for an
+        earlier attempt is ignored.
+        """
+        leaving = len(self.outstanding.items) if self.outstanding else 0
+        forgotten = [item for item in islice(self.items, leaving, None) if item.state is not ItemState.DROPPED]
+        for item in forgotten:
+            item.state = ItemState.RECEIVED
+            item.attempt += 1
+            item.prepared = item.outcome = item.started_at = None
+            item.outputs = []
+            item.submitted = item.returned = 0
+            self._charge(_work_bytes(item.record) - item.charged_bytes)
+            item.charged_bytes = _work_bytes(item.record)
+        self._clear_ready()
+        return forgotten
 
     def take_chunk(self, max_records: int, max_bytes: int, max_uncommitted_records: int) -> Chunk | None:
         """The settled run at the head, if nothing is outstanding. The only way out. Affects: outstanding."""
@@ -266,6 +293,9 @@ class Lane:
         self._charge(-self.charged_bytes)
         for item in self.items:
             item.state = ItemState.DROPPED
+        self._clear_ready()
+
+    def _clear_ready(self) -> None:
         self.ready.clear()
         self.ready_tokens = self.prioritised = 0
 
@@ -274,20 +304,25 @@ class Lane:
         self._memory.charged_bytes += change_bytes
 
 
+def _work_bytes(record: SourceRecord) -> int:
+    return record.size_bytes * HELD_BYTES_PER_RAW_BYTE + RESERVED_RESULT_BYTES
+
+
 class Ledger:
     """The lanes of one worker. Caller of everything here: the flow."""
 
-    def __init__(self, limits: LimitSettings) -> None:
+    def __init__(self, limits: LimitSettings, breaker: BreakerSettings) -> None:
         self.memory = MemoryBudget(limits.memory_bytes, limits.lane_memory_share)
         self.lanes: dict[TopicPartition, Lane] = {}
         self._limits = limits
+        self._breaker = breaker
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """A new assignment: a new lane for each partition. Must run before its first record can be received."""
         for partition in partitions:
             if partition in self.lanes:
                 self.lanes[partition].close()
-            self.lanes[partition] = Lane(partition, self.memory)
+            self.lanes[partition] = Lane(partition, self.memory, Breaker(self._breaker))
 
     def room(self) -> dict[TopicPartition, int]:
         """Open lanes with room, and how many records each may ask for now."""

@@ -220,6 +220,18 @@ class LimitSettings(_Section):
     """Bytes of one produce batch; below the topic's max.message.bytes."""
 
 
+class BreakerSettings(_Section):
+    """When a partition is held because nearly all of its requests fail through this deployment's fault."""
+
+    window_records: PositiveInt = 200
+    """The last outcomes of a partition that are looked at; fewer never hold it."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Held when more than this share of them is `internal`, `engine_rejected`, `non_finite`, `wrong_model` or
+    `unsupported_task`."""
+    probe_seconds: PositiveFloat = 30.0
+    """Between two tries of one record while it is held."""
+
+
 class CommitSettings(_Section):
     """Offset commits."""
 
@@ -254,6 +266,7 @@ class Settings(BaseSettings):
     engine: EngineSettings = EngineSettings()
     micro_batch: MicroBatchSettings = MicroBatchSettings()
     limits: LimitSettings = LimitSettings()
+    breaker: BreakerSettings = BreakerSettings()
     commit: CommitSettings = CommitSettings()
     shutdown: ShutdownSettings = ShutdownSettings()
 

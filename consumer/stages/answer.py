@@ -51,17 +51,19 @@ class Answerer:
         self._model = model
         self._limits = limits
 
-    def answer(self, record: SourceRecord, prepared: Prepared, outputs: Sequence[EngineOutput]) -> Outcome:
+    def answer(
+        self, record: SourceRecord, attempt: int, prepared: Prepared, outputs: Sequence[EngineOutput]
+    ) -> Outcome:
         """The result of a scored request; an error result where nothing of it can be answered."""
         try:
             shaped = self._tasks[prepared.request.task].shape(prepared, outputs)
-            return self._result(record, prepared, shaped)
+            return self._result(record, attempt, prepared, shaped)
         except Exception as fault:  # noqa: BLE001 -- a pure stage's fault is this record's `internal`
-            return self.refuse(record, refusal_of(prepared.request, fault, "shape"))
+            return self.refuse(record, attempt, refusal_of(prepared.request, fault, "shape"))
 
-    def refuse(self, record: SourceRecord, refusal: Refusal) -> Outcome:
+    def refuse(self, record: SourceRecord, attempt: int, refusal: Refusal) -> Outcome:
         """An error result where the id is known, and a dead letter where the contract's table says so."""
-        letter = self._dead_letter(record, refusal) if refusal.code.dead_letter else None
+        letter = self._dead_letter(record, attempt, refusal) if refusal.code.dead_letter else None
         if refusal.id is None:
             return Outcome(result=None, dead_letter=letter, code=refusal.code)
         key, sealed, headers = self._fitting_error(record, refusal)
@@ -76,7 +78,7 @@ class Answerer:
             force=_forced(record),
         )
 
-    def _result(self, record: SourceRecord, prepared: Prepared, shaped: Shaped) -> Outcome:
+    def _result(self, record: SourceRecord, attempt: int, prepared: Prepared, shaped: Shaped) -> Outcome:
         request = prepared.request
         sealed = seal_result(
             status="ok",
@@ -106,7 +108,7 @@ class Answerer:
                 request.metadata,
                 request.ttl_seconds,
             )
-            return self.refuse(record, refusal)
+            return self.refuse(record, attempt, refusal)
         return Outcome(
             result=sealed,
             result_key=record.key,
@@ -141,7 +143,7 @@ class Answerer:
                 break
         return key, sealed, headers
 
-    def _dead_letter(self, record: SourceRecord, refusal: Refusal) -> Message:
+    def _dead_letter(self, record: SourceRecord, attempt: int, refusal: Refusal) -> Message:
         reason = Reason(
             code=refusal.code,
             message=refusal.message,
@@ -151,7 +153,7 @@ class Answerer:
             source_offset=record.offset,
             source_timestamp_ms=record.timestamp_ms,
             group=self._limits.group_id,
-            attempts=1,
+            attempts=attempt,
             worker_version=self._limits.worker_version,
         )
         max_bytes = self._limits.max_dead_letter_bytes

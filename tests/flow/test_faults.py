@@ -275,3 +275,33 @@ async def test_a_stalled_worker_that_lost_its_partitions_emits_nothing(make_worl
     await world.until_all_committed()
     assert len(world.results.records[0]) == 25
     assert second.flow.tally.answered == 5
+
+
+async def test_a_broken_deployment_holds_the_partition_instead_of_draining_it_into_dead_letters(
+    make_world: MakeWorld, monkeypatch
+):
+    world = make_world(2)
+    world.publish(5, 0)
+    world.publish(60, 1, model="another")
+    world.publish(100, 0)
+    worker = await world.start(breaker__window_records=10, breaker__share=0.5, breaker__probe_seconds=0.05)
+    task = worker.flow._preparer._tasks["score"]
+    prepare = task.prepare
+
+    def broken(request, texts):
+        raise RuntimeError("a bad deployment")
+
+    await world.until(lambda: world.committed(0) == 105, "the first partition is answered")
+    monkeypatch.setattr(task, "prepare", broken)
+    world.publish(100, 0)
+    lane = next(lane for lane in worker.flow.ledger.lanes.values() if lane.partition.partition == 0)
+    await world.until(lambda: lane.breaker.open, "the partition is held")
+    held_at = world.committed(0)
+    await world.until(lambda: lane.items[0].attempt > 3, "it was probed")
+    assert held_at <= world.committed(0) < 105 + 10
+    assert len(world.dead.records[0]) < 10
+    assert lane.held_by == "breaker"
+    monkeypatch.setattr(task, "prepare", prepare)
+    await world.until(lambda: world.committed(0) == 205, "it goes on after the repair")
+    assert world.first_offsets(0) == list(range(205))
+    assert world.committed(1) <= 10, "nine were dead letters before the partition was held"

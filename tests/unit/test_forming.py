@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.breaker import Breaker
 from consumer.forming import Former, MicroBatch
 from consumer.ledger import Item, ItemState, Lane
 from consumer.records import EngineInput, Pooling, Prepared, SourceRecord, TopicPartition
-from consumer.settings import MicroBatchSettings
+from consumer.settings import BreakerSettings, MicroBatchSettings
 from consumer.windows import EngineWindow, MemoryBudget
 from schemas.request import Document, ScoreRequest
 
@@ -18,7 +19,7 @@ LIMITS = MicroBatchSettings(max_records=8, max_tokens=100, linger_ms=10)
 
 def lane_with(partition: int, *requests: Sequence[int], priority: int = 0, timeout_ms: int | None = None) -> Lane:
     """A lane whose ready requests have sequences of these lengths, all ready at 0 s, written at 1000 ms."""
-    lane = Lane(TopicPartition("score.requests", partition), MemoryBudget(10**9, 1.0))
+    lane = Lane(TopicPartition("score.requests", partition), MemoryBudget(10**9, 1.0), Breaker(BreakerSettings()))
     records = [SourceRecord("score.requests", partition, n, 1000, None, b"", ()) for n in range(len(requests))]
     for item, lengths in zip(lane.receive(records, len(records), 0.0), requests, strict=True):
         request = ScoreRequest(

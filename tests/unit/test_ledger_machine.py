@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from consumer.ledger import Item, ItemState, Lane, LaneState, Ledger
 from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition
-from consumer.settings import LimitSettings
+from consumer.settings import BreakerSettings, LimitSettings
 from schemas.errors import ErrorCode
 from schemas.request import Document, ScoreRequest
 
@@ -24,7 +24,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger(LIMITS)
+        self.ledger = Ledger(LIMITS, BreakerSettings())
         self.log: list[int] = []  # offsets that hold a record; what is missing is a marker or was compacted
         self.end = 0
         self.group_committed = 0
@@ -117,6 +117,15 @@ class LedgerMachine(RuleBasedStateMachine):
             for mark in marks:
                 self.group_committed = mark.offset
                 self.ever_committed.append(mark.offset)
+
+    @rule()
+    def try_again(self) -> None:
+        leaving = list(self.lane.outstanding.items) if self.lane.outstanding else []
+        settled_before = [item for item in self.lane.items if item.state is ItemState.SETTLED]
+        forgotten = self.lane.try_again()
+        assert forgotten == [item for item in self.lane.items if item not in leaving]
+        assert all(item.state is ItemState.SETTLED for item in leaving), "what is leaving is not recalled"
+        assert all(item in settled_before for item in leaving)
 
     @rule()
     def begin_revoke(self) -> None:
