@@ -9,7 +9,7 @@ deadlines pass, and a breaker would turn overload into an outage.
 
 from collections import deque
 
-from consumer.settings import BreakerSettings
+from consumer.sections import BreakerSettings
 from schemas.errors import ErrorCode
 
 SUSPICIOUS = frozenset(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -21,13 +21,16 @@ from typing import TypeVar
 import structlog
 
 from consumer.clock import Clock
-from consumer.errors import DependencyUnavailable, PartitionLost, RecordRejected
+from consumer.committer import Committer
+from consumer.delivery import Delivery
+from consumer.errors import RecordRejected
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore, ScoringEngine
-from consumer.ledger import Chunk, Item, ItemState, Lane, LaneState, Ledger
-from consumer.records import Outcome, Refusal, ScoreEntry, SourceRecord, TopicPartition
-from consumer.settings import RedisMode, Settings
+from consumer.lane import Chunk, Item, ItemState, Lane
+from consumer.ledger import Ledger
+from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
+from consumer.settings import Settings
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
@@ -40,8 +43,6 @@ FETCH_WAIT_SECONDS = 0.2
 """How long an intake with nothing to take waits inside the client before it looks at the lanes' room again."""
 PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
 """Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
-"""Between attempts at a dependency that does not take our writes, doubling."""
 
 log = structlog.get_logger()
 
@@ -78,10 +79,10 @@ class Flow:
         self._emitting: set[Lane] = set()
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
-        self._losing = False
         self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
-        self._commit_lock = asyncio.Lock()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
+        self._committer = Committer(ports.source, self.ledger, self._fence)
+        self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
         self._tasks: asyncio.TaskGroup
         self._intake: asyncio.Task[None]
 
@@ -192,8 +193,7 @@ class Flow:
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
         if lane.settle(item, outcome, now):
-            self._emitting.add(lane)
-            self._settled.notify()
+            self._emit_from(lane)
         if held:
             lane.held_by = None
             log.info("released by the breaker", lane=repr(lane), offset=item.offset)
@@ -219,57 +219,18 @@ class Flow:
                 self._delivering[lane] = self._tasks.create_task(self._deliver(chunk))
 
     async def _deliver(self, chunk: Chunk) -> None:
-        """Out of the worker: acknowledged by every sink, each tried until it takes the chunk or the lane is closed."""
+        """Out of the worker, acknowledged by every sink; then the chunk leaves the ledger."""
         lane = chunk.lane
-        out = hand_over(chunk, self._clock.monotonic(), self._clock.unix_ms())
-        results, dead_letters = self._ports.results, self._ports.dead_letters
-        writes = []
-        if out.results:
-            writes.append(self._until_taken(lane, lambda: results.write(lane.partition.partition, out.results)))
-        if out.dead_letters:
-            writes.append(self._until_taken(lane, lambda: dead_letters.write(out.dead_letters)))
-        if out.scores:
-            writes.append(self._cache(lane, out.scores))
-        await asyncio.gather(*writes)
+        await self._delivery.deliver(lane, hand_over(chunk, self._clock.monotonic(), self._clock.unix_ms()))
         lane.delivered(chunk)
-        del self._delivering[lane]
+        self._delivering.pop(lane, None)
         self.tally.delivered(chunk.items)
-        self._emitting.add(lane)
-        self._settled.notify()
+        self._emit_from(lane)
         self._progress.notify()
 
-    async def _cache(self, lane: Lane, entries: Sequence[ScoreEntry]) -> None:
-        """Into Redis: until it has them, or, where the topic is the record, once."""
-
-        async def write() -> None:
-            self.tally.fence_refusals += await self._ports.scores.write(entries)
-
-        if self._settings.redis.mode is RedisMode.REQUIRED:
-            await self._until_taken(lane, write)
-            return
-        try:
-            await write()
-        except DependencyUnavailable as unavailable:
-            self.tally.cache_losses += len(entries)
-            if not self._losing:
-                log.warning("cache entries lost", dependency=unavailable.dependency, reason=unavailable.reason)
-            self._losing = True
-        else:
-            self._losing = False
-
-    async def _until_taken(self, lane: Lane, write: Callable[[], Awaitable[object]]) -> None:
-        retry_seconds = FIRST_RETRY_SECONDS
-        while lane.state is not LaneState.CLOSED:
-            try:
-                await write()
-            except DependencyUnavailable as unavailable:
-                lane.held_by = unavailable.dependency
-                log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
-                await asyncio.sleep(retry_seconds)
-                retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
-            else:
-                lane.held_by = None
-                return
+    def _emit_from(self, *lanes: Lane) -> None:
+        self._emitting.update(lanes)
+        self._settled.notify()
 
     # --------------------------------------------------------------------------------------------------- commit
 
@@ -278,29 +239,7 @@ class Flow:
             await asyncio.sleep(self._settings.commit.interval_ms / 1000)
             self._fence.look(self._clock.monotonic())
             self._probe_held_lanes()
-            await self.commit_watermarks()
-
-    async def commit_watermarks(self) -> None:
-        """Commit what moved, one request in flight. A refusal is not a fault: the next owner redoes the work.
-
-        After a stall the watermarks go as they are: what counts is whether the broker still takes them from us.
-        """
-        async with self._commit_lock:
-            stalled = self._fence.closed
-            watermarks = self.ledger.watermarks() if stalled else self.ledger.uncommitted()
-            if not watermarks:
-                return
-            try:
-                await self._ports.source.commit({mark.lane.partition: mark.offset for mark in watermarks})
-            except (PartitionLost, DependencyUnavailable) as refused:
-                log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
-                return
-            self.ledger.committed(watermarks)
-            if stalled:
-                self._fence.open()
-            for mark in watermarks:
-                self._emitting.add(mark.lane)
-            self._settled.notify()
+            self._emit_from(*await self._committer.commit())
 
     # ------------------------------------------------------------------------------------ assign, revoke, drain
 
@@ -331,7 +270,7 @@ class Flow:
                     await self._progress.wait()
         except TimeoutError:
             log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.items])
-        await self.commit_watermarks()
+        await self._committer.commit()
         self.ledger.close(lanes)
         for lane in lanes:
             # What is still being written now would appear after the next owner's first results.

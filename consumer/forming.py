@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from consumer.ledger import Item, ItemState, Lane, LaneState
+from consumer.lane import Item, ItemState, Lane, LaneState
 from consumer.records import EngineInput, EngineOutput
-from consumer.settings import MicroBatchSettings
+from consumer.sections import MicroBatchSettings
 from consumer.windows import EngineWindow
 
 AGEING_POINTS_PER_SECOND = 10.0

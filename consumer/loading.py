@@ -7,7 +7,7 @@ from pathlib import Path
 
 from consumer.interfaces import ScoringEngine, TextEncoder
 from consumer.model_card import ModelCard, ModelKind, Scale, recognise
-from consumer.settings import EngineKind, EngineSettings
+from consumer.sections import EngineKind, EngineSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from consumer.model_files import ModelFiles, locate
-from consumer.settings import EngineSettings
+from consumer.sections import EngineSettings
 
 
 class ModelKind(StrEnum):

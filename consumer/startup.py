@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.errors import SettingsInvalid
-from consumer.settings import KafkaSettings, RedisNotify, Settings
+from consumer.sections import KafkaSettings, RedisNotify
+from consumer.settings import Settings
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 """What a producer of requests may compress with; aiokafka finds out only when such a batch arrives, and then stops."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from consumer.ledger import Item
+from consumer.lane import Item
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from consumer.settings import Settings
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 HEAD = """# Settings
 
-Generated from `consumer/settings.py` by `make docs`; do not edit.
+Generated from `consumer/sections.py` by `make docs`; do not edit.
 
 Precedence: command line (`--set kafka.group_id=ranking`) > environment (`SCORESTREAM_KAFKA__GROUP_ID`) > YAML file
 (`--config FILE` or `SCORESTREAM_CONFIG`) > defaults. `scorestream config` prints what is in force.

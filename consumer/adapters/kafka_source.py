@@ -27,7 +27,7 @@ from consumer.adapters import kafka_internals
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
 from consumer.records import SourceRecord, TopicPartition
-from consumer.settings import KafkaSettings
+from consumer.sections import KafkaSettings
 
 log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 
 from consumer.errors import DependencyUnavailable
 from consumer.records import TopicPartition
-from consumer.settings import KafkaSettings
+from consumer.sections import KafkaSettings
 from consumer.startup import CODECS, KafkaFacts, TopicFacts, Unreachable
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588

@@ -16,7 +16,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from consumer.adapters import kafka_internals
 from consumer.errors import DependencyUnavailable
 from consumer.records import Message
-from consumer.settings import Compression, KafkaSettings
+from consumer.sections import Compression, KafkaSettings
 from schemas.headers import SOURCE_PARTITION
 
 _CLOSE_SECONDS = 5.0

@@ -14,7 +14,7 @@ from redis.exceptions import AuthenticationError, DataError, RedisError, Respons
 
 from consumer.errors import DependencyUnavailable, SettingsInvalid
 from consumer.records import ScoreEntry
-from consumer.settings import RedisSettings
+from consumer.sections import RedisSettings
 from consumer.startup import RedisFacts, RedisRefused, Unreachable, check_prefix, owner_key, refuse
 
 _SCRIPT = Path(__file__).with_suffix(".lua").read_text(encoding="ascii")

@@ -18,7 +18,7 @@ import numpy as np
 from consumer.errors import EngineDead
 from consumer.interfaces import EncodedText
 from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling, TokenSequence
-from consumer.settings import EngineSettings
+from consumer.sections import EngineSettings
 from schemas.errors import ErrorCode
 
 VOCABULARY = 30_000

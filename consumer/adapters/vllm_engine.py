@@ -27,7 +27,7 @@ from consumer.adapters.vllm_versions import (
 from consumer.errors import EngineDead
 from consumer.model_card import ModelCard
 from consumer.records import EngineInput, EngineOutput, InputRejected
-from consumer.settings import EngineSettings
+from consumer.sections import EngineSettings
 from schemas.errors import ErrorCode
 
 _ENTERED_AT_ONCE = 32

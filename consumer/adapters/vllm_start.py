@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from consumer.model_card import ModelCard
-from consumer.settings import EngineSettings
+from consumer.sections import EngineSettings
 
 if TYPE_CHECKING:
     from consumer.adapters.vllm_engine import VllmEngine

@@ -27,7 +27,7 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from consumer.errors import SettingsInvalid
 from consumer.model_card import ModelCard
 from consumer.records import Pooling
-from consumer.settings import EngineSettings
+from consumer.sections import EngineSettings
 
 __all__ = [
     "REFUSALS",

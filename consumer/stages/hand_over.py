@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from consumer.ledger import Chunk, Item
+from consumer.lane import Chunk, Item
 from consumer.records import Message, ScoreEntry
 
 

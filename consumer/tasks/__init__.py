@@ -9,7 +9,7 @@ from typing import Any
 
 from consumer.interfaces import Task, TextEncoder
 from consumer.model_card import ModelCard
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tasks.classify import Classify
 from consumer.tasks.embed import Embed
 from consumer.tasks.rerank import Rerank

@@ -10,7 +10,7 @@ from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model_card import ModelCard, Scale
 from consumer.numbers import Float32s, sigmoid, softmax
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, Shaped
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tasks.items import NON_FINITE, elements, outcomes, prepare_items
 from consumer.tasks.texts import Texts
 from schemas.request import ClassifyRequest

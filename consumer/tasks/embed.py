@@ -13,7 +13,7 @@ from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model_card import ModelCard
 from consumer.numbers import unit
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, Shaped
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tasks.items import NON_FINITE, elements, outcomes, prepare_items
 from consumer.tasks.texts import Texts
 from schemas.errors import ErrorCode

@@ -12,7 +12,7 @@ from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model_card import ModelCard, ModelKind, Scale
 from consumer.numbers import Float32s, cosines, sigmoid
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
 from consumer.tasks.texts import Texts
 from schemas.errors import ErrorCode

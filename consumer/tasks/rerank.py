@@ -8,7 +8,7 @@ from typing import Any
 from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model_card import ModelCard
 from consumer.records import EngineOutput, InputRejected, Prepared, Shaped
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tasks.items import elements
 from consumer.tasks.relevance import relevance_for, scale_of
 from schemas.request import RerankRequest

@@ -9,7 +9,7 @@ from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model_card import ModelCard
 from consumer.records import InputRejected, TokenSequence
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tokenization import Tokens
 from schemas.errors import ErrorCode
 

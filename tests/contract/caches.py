@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from consumer.adapters.redis_scores import RedisScores
 from consumer.interfaces import ScoreStore
 from consumer.records import ScoreEntry
-from consumer.settings import RedisSettings
+from consumer.sections import RedisSettings
 from schemas.errors import ErrorCode
 from schemas.wire import seal_result
 from tests.fakes.in_memory_scores import InMemoryScores

@@ -15,7 +15,7 @@ from consumer.adapters.kafka_source import KafkaSource
 from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWriter
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter
 from consumer.records import Message, SourceRecord, TopicPartition
-from consumer.settings import KafkaSettings
+from consumer.sections import KafkaSettings
 from tests.fakes.in_memory_kafka import (
     InMemoryDeadLetterWriter,
     InMemoryGroup,

@@ -20,7 +20,7 @@ from consumer.adapters.kafka_source import KafkaSource, UndecodableRecord
 from consumer.adapters.kafka_writer import KafkaResultWriter
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
 from consumer.records import Message, TopicPartition
-from consumer.settings import OffsetReset
+from consumer.sections import OffsetReset
 from tests.contract.clusters import MAX_MESSAGE_BYTES, OPERATION_SECONDS, BrokerCluster, Receiver
 from tests.contract.test_record_source import fetch_until, joined
 from tests.services.kafka import KafkaNode

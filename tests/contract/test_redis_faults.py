@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from consumer.adapters.redis_scores import RedisScores, read_facts
 from consumer.errors import DependencyUnavailable, SettingsInvalid
-from consumer.settings import RedisNotify, RedisSettings
+from consumer.sections import RedisNotify, RedisSettings
 from consumer.startup import RedisFacts, RedisRefused, Unreachable, owner_key
 from tests.contract.caches import TIMEOUT_SECONDS, RedisCache, entry
 from tests.services.redis import RedisNode

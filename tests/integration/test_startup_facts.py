@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from consumer.adapters import kafka_topics, redis_scores
 from consumer.records import Message, TopicPartition
-from consumer.settings import Compression, KafkaSettings, RedisSettings
+from consumer.sections import Compression, KafkaSettings, RedisSettings
 from consumer.startup import KafkaFacts, RedisFacts, TopicFacts, Unreachable
 from tests.conftest import CreateTopics
 from tests.contract.clusters import BrokerCluster

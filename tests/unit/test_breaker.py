@@ -3,7 +3,7 @@
 import pytest
 
 from consumer.breaker import SUSPICIOUS, Breaker
-from consumer.settings import BreakerSettings
+from consumer.sections import BreakerSettings
 from schemas.errors import ErrorCode
 
 SETTINGS = BreakerSettings(window_records=10, share=0.5, probe_seconds=30)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from consumer.breaker import Breaker
 from consumer.forming import Former, MicroBatch
-from consumer.ledger import Item, ItemState, Lane
+from consumer.lane import Item, ItemState, Lane
 from consumer.records import EngineInput, Pooling, Prepared, SourceRecord, TopicPartition
-from consumer.settings import BreakerSettings, MicroBatchSettings
+from consumer.sections import BreakerSettings, MicroBatchSettings
 from consumer.windows import EngineWindow, MemoryBudget
 from schemas.request import Document, ScoreRequest
 

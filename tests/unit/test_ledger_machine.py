@@ -7,9 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from consumer.ledger import Item, ItemState, Lane, LaneState, Ledger
+from consumer.lane import Item, ItemState, Lane, LaneState
+from consumer.ledger import Ledger
 from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition
-from consumer.settings import BreakerSettings, LimitSettings
+from consumer.sections import BreakerSettings, LimitSettings
 from schemas.errors import ErrorCode
 from schemas.request import Document, ScoreRequest
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from consumer.errors import SettingsInvalid
-from consumer.settings import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings, Settings
+from consumer.sections import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings
+from consumer.settings import Settings
 from consumer.startup import (
     Finding,
     KafkaFacts,

@@ -16,7 +16,7 @@ from consumer.adapters.vllm_start import start_vllm
 from consumer.interfaces import Task
 from consumer.model_card import recognise
 from consumer.records import Prepared, Shaped
-from consumer.settings import EngineSettings, LimitSettings
+from consumer.sections import EngineSettings, LimitSettings
 from consumer.tasks import tasks_for
 from consumer.tokenization import ModelTokenizer, load_tokenizer
 from schemas.request import ScoringRequest

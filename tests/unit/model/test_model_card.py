@@ -7,7 +7,7 @@ import pytest
 
 from consumer.errors import SettingsInvalid
 from consumer.model_card import ModelCard, ModelKind, Scale, recognise
-from consumer.settings import EngineSettings
+from consumer.sections import EngineSettings
 from tests.unit.model.folders import BERT, HEAD, MEAN, model_folder, write_safetensors
 
 ONE_ROW = {"classifier.weight": (1, 4)}

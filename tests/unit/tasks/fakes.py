@@ -10,7 +10,7 @@ import numpy as np
 from consumer.interfaces import EncodedText, Task
 from consumer.model_card import ModelCard, ModelKind, Scale
 from consumer.records import EngineOutput, Shaped, TokenSequence
-from consumer.settings import LimitSettings
+from consumer.sections import LimitSettings
 from consumer.tasks import tasks_for
 from consumer.tokenization import Tokens
 from schemas.request import ScoringRequest

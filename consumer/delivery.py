@@ -1,0 +1,81 @@
+"""Out of the worker: one chunk, acknowledged by every sink. Each sink is tried until it takes what it is given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from consumer.errors import DependencyUnavailable
+from consumer.interfaces import DeadLetterWriter, ResultWriter, ScoreStore
+from consumer.lane import Lane, LaneState
+from consumer.records import ScoreEntry
+from consumer.sections import RedisMode
+from consumer.stages.hand_over import HandedOver
+from consumer.tally import Tally
+
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
+"""Between attempts at a dependency that does not take our writes, doubling."""
+
+log = structlog.get_logger()
+
+
+class Delivery:
+    """Results topic, dead-letter topic and Redis, as one place to bring a chunk to."""
+
+    def __init__(
+        self, results: ResultWriter, dead_letters: DeadLetterWriter, scores: ScoreStore, mode: RedisMode, tally: Tally
+    ) -> None:
+        self._results = results
+        self._dead_letters = dead_letters
+        self._scores = scores
+        self._mode = mode
+        self._tally = tally
+        self._losing = False
+
+    async def deliver(self, lane: Lane, out: HandedOver) -> None:
+        """All three at once; a sink that took its part is not asked again when another did not.
+
+        A dependency that fails holds this lane and no other. Ends early only when the lane is closed.
+        """
+        writes = []
+        if out.results:
+            partition = lane.partition.partition
+            writes.append(self._until_taken(lane, lambda: self._results.write(partition, out.results)))
+        if out.dead_letters:
+            writes.append(self._until_taken(lane, lambda: self._dead_letters.write(out.dead_letters)))
+        if out.scores and self._mode is RedisMode.REQUIRED:
+            writes.append(self._until_taken(lane, lambda: self._cache(out.scores)))
+        elif out.scores:
+            writes.append(self._try_to_cache(out.scores))
+        await asyncio.gather(*writes)
+
+    async def _cache(self, entries: Sequence[ScoreEntry]) -> None:
+        self._tally.fence_refusals += await self._scores.write(entries)
+
+    async def _try_to_cache(self, entries: Sequence[ScoreEntry]) -> None:
+        """Once: the topic is the record, an outage loses cache entries only."""
+        try:
+            await self._cache(entries)
+        except DependencyUnavailable as unavailable:
+            self._tally.cache_losses += len(entries)
+            if not self._losing:
+                log.warning("cache entries lost", dependency=unavailable.dependency, reason=unavailable.reason)
+            self._losing = True
+        else:
+            self._losing = False
+
+    async def _until_taken(self, lane: Lane, write: Callable[[], Awaitable[object]]) -> None:
+        retry_seconds = FIRST_RETRY_SECONDS
+        while lane.state is not LaneState.CLOSED:
+            try:
+                await write()
+            except DependencyUnavailable as unavailable:
+                lane.held_by = unavailable.dependency
+                log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
+                await asyncio.sleep(retry_seconds)
+                retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
+            else:
+                lane.held_by = None
+                return
