@@ -12,6 +12,7 @@ from consumer.fence import StallFence
 from consumer.interfaces import RecordSource
 from consumer.lane import Lane
 from consumer.ledger import Ledger
+from consumer.suspects import Suspects
 
 log = structlog.get_logger()
 
@@ -19,29 +20,35 @@ log = structlog.get_logger()
 class Committer:
     """One request in flight; the source gives each its deadline."""
 
-    def __init__(self, source: RecordSource, ledger: Ledger, fence: StallFence) -> None:
+    def __init__(self, source: RecordSource, ledger: Ledger, fence: StallFence, suspects: Suspects) -> None:
         self._source = source
         self._ledger = ledger
         self._fence = fence
+        self._suspects = suspects
         self._one_in_flight = asyncio.Lock()
 
     async def commit(self) -> Iterable[Lane]:
         """Commit what moved; returns the lanes whose commit was accepted.
 
         A refusal is not a fault: the next owner redoes the work. After a stall the watermarks go as they are: what
-        counts is whether the broker still takes them from us.
+        counts is whether the broker still takes them from us. So they do when the next owner must know a suspect.
         """
         async with self._one_in_flight:
             stalled = self._fence.closed
-            watermarks = self._ledger.watermarks() if stalled else self._ledger.uncommitted()
+            whatever = stalled or self._suspects.untold
+            watermarks = self._ledger.watermarks() if whatever else self._ledger.uncommitted()
             if not watermarks:
                 return ()
             try:
-                await self._source.commit({mark.lane.partition: mark.offset for mark in watermarks})
+                await self._source.commit(
+                    {mark.lane.partition: mark.offset for mark in watermarks},
+                    {mark.lane.partition: self._suspects.note(mark.lane.partition) for mark in watermarks},
+                )
             except (PartitionLost, DependencyUnavailable) as refused:
                 log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
                 return ()
             self._ledger.committed(watermarks)
+            self._suspects.untold = False
             if stalled:
                 self._fence.open()
             return [mark.lane for mark in watermarks]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -23,18 +23,20 @@ import structlog
 from consumer.clock import Clock
 from consumer.committer import Committer
 from consumer.delivery import Delivery
-from consumer.errors import RecordRejected
+from consumer.errors import DependencyUnavailable, EngineDead, RecordRejected
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
-from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore, ScoringEngine
+from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore
 from consumer.lane import Chunk, Item, ItemState, Lane
 from consumer.ledger import Ledger
 from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
+from consumer.revival import RevivableEngine
 from consumer.settings import Settings
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
 from consumer.stages.prepare import Preparer, refusal_of
+from consumer.suspects import Suspects
 from consumer.tally import Tally
 from consumer.windows import EngineWindow
 from schemas.errors import ErrorCode
@@ -55,7 +57,7 @@ class Ports:
     """The world, as the path needs it."""
 
     source: RecordSource
-    engine: ScoringEngine
+    engine: RevivableEngine
     results: ResultWriter
     dead_letters: DeadLetterWriter
     scores: ScoreStore
@@ -80,8 +82,11 @@ class Flow:
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
         self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
+        self._in_engine: set[MicroBatch] = set()
+        self._engine_lives = True
+        self._suspects = Suspects()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
-        self._committer = Committer(ports.source, self.ledger, self._fence)
+        self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
         self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
         self._tasks: asyncio.TaskGroup
         self._intake: asyncio.Task[None]
@@ -132,6 +137,7 @@ class Flow:
                 elif not prepared.inputs:
                     self._settle(item, self._answerer.answer(item.record, attempt, prepared, ()))
                 else:
+                    self._suspects.recognise(item)
                     item.lane.make_ready(item, prepared, self._clock.monotonic())
             self._admission.notify()
 
@@ -152,8 +158,8 @@ class Flow:
         while True:
             now = self._clock.monotonic()
             wait_seconds = self._former.wait_seconds(self.ledger.lanes.values(), self.window, now)
-            if wait_seconds != 0:
-                await self._admission.wait(wait_seconds)
+            if wait_seconds != 0 or not self._engine_lives:
+                await self._admission.wait(wait_seconds or None)
                 continue
             batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
             for item in batch.expired:
@@ -167,9 +173,14 @@ class Flow:
     # ------------------------------------------------------------------------------- engine -> shape -> settle
 
     async def _score_batch(self, batch: MicroBatch) -> None:
+        self._in_engine.add(batch)
         try:
             outputs = await self._ports.engine.submit(batch.inputs)
+        except EngineDead as death:
+            await self._engine_died(batch, death)
+            return
         finally:
+            self._in_engine.discard(batch)
             self.window.give_back(len(batch.inputs), batch.tokens)
             self._admission.notify()
         self.tally.scored_sequences += len(batch.inputs)
@@ -178,6 +189,25 @@ class Flow:
         outcomes = await self._in_thread(self._answer, complete)
         for item, outcome in zip(complete, outcomes, strict=True):
             self._settle(item, outcome)
+
+    async def _engine_died(self, batch: MicroBatch, death: EngineDead) -> None:
+        """Suspect what was inside, put it back to be replayed alone, and restart the engine. Raises when it may not."""
+        if batch not in self._in_engine:
+            return  # another micro-batch brought the news
+        inside = sorted({item for one in self._in_engine for item in one.items_inside()}, key=lambda item: item.offset)
+        self._in_engine.clear()
+        log.error("engine died", reason=str(death), records_inside=len(inside))
+        if guilty := self._suspects.accuse(inside):
+            self._settle(guilty, self._answerer.refuse(guilty.record, guilty.attempt, _deadly(guilty)))
+        for item in reversed(inside):
+            item.lane.replay(item)
+        self._engine_lives = False
+        try:
+            await self._ports.engine.revive(death)
+        except EngineDead:
+            await self._committer.commit()
+            raise
+        self._engine_lives = True
 
     def _answer(self, items: Sequence[Item]) -> list[Outcome]:
         return [self._answerer.answer(*item.scored) for item in items]
@@ -192,6 +222,7 @@ class Flow:
             lane.held_by = "breaker"
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
+        self._suspects.acquit(item)
         if lane.settle(item, outcome, now):
             self._emit_from(lane)
         if held:
@@ -243,11 +274,15 @@ class Flow:
 
     # ------------------------------------------------------------------------------------ assign, revoke, drain
 
-    async def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """New lanes, before their first record: no await may come before this line."""
         self.ledger.assigned(partitions)
         self._fence.open()
         self._progress.notify()
+        try:
+            self._suspects.learn(await self._ports.source.notes(partitions))
+        except DependencyUnavailable as unavailable:
+            log.warning("suspects of the previous owner not read", reason=unavailable.reason)
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """Finish what was started, deliver, commit, within the revoke budget; then these lanes are over."""
@@ -273,6 +308,7 @@ class Flow:
         await self._committer.commit()
         self.ledger.close(lanes)
         for lane in lanes:
+            self._suspects.forget(lane.partition)
             # What is still being written now would appear after the next owner's first results.
             if delivery := self._delivering.pop(lane, None):
                 delivery.cancel()
@@ -280,6 +316,12 @@ class Flow:
     async def _in_thread(self, work: Callable[[Sequence[_In]], list[_Out]], inputs: Sequence[_In]) -> list[_Out]:
         """A pure stage over a batch, outside the event loop, which has heartbeats to send meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self._stages, work, inputs)
+
+
+def _deadly(item: Item) -> Refusal:
+    assert item.prepared is not None
+    message = "the engine died twice while it had nothing but this request"
+    return refusal_of(item.prepared.request, RecordRejected(ErrorCode.ENGINE_REJECTED, message), "engine")
 
 
 def _expired(item: Item) -> Refusal:

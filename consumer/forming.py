@@ -31,7 +31,7 @@ class Piece:
     stop: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class MicroBatch:
     """What is handed to the engine at once, and the items whose deadline passed before they could be."""
 
@@ -39,6 +39,14 @@ class MicroBatch:
     inputs: list[EngineInput] = field(default_factory=list)
     tokens: int = 0
     expired: list[Item] = field(default_factory=list)
+
+    def items_inside(self) -> list[Item]:
+        """Items of which this micro-batch still holds sequences of the current attempt."""
+        return [
+            piece.item
+            for piece in self.pieces
+            if piece.item.state is ItemState.STARTED and piece.item.attempt == piece.attempt
+        ]
 
     def put_back(self, outputs: list[EngineOutput], now: float) -> list[Item]:
         """Give every item its outputs; returns the items that are now complete."""
@@ -86,17 +94,35 @@ class Former:
 
     def form(self, lanes: Iterable[Lane], window: EngineWindow, now: float, now_unix_ms: int) -> MicroBatch:
         """The next micro-batch; without pieces when the window has no room. Affects: the lanes' ready queues."""
+        lanes = [lane for lane in lanes if lane.ready]
+        if suspect := next((lane.ready[0] for lane in lanes if lane.ready[0].alone), None):
+            return self._alone(suspect, window, now)
         batch = MicroBatch()
-        queue = self._compete([lane for lane in lanes if lane.ready], now)
+        queue = self._compete(lanes, now)
         while queue and len(batch.pieces) < self._limits.max_records and batch.tokens < self._limits.max_tokens:
             urgency, _, _, lane = heapq.heappop(queue)
             item = lane.ready[0]
+            if item.alone:
+                continue
             if item.submitted == 0 and item.deadline_unix_ms is not None and item.deadline_unix_ms <= now_unix_ms:
                 batch.expired.append(lane.leave_ready())
             elif not self._take(item, batch, window, now):
                 break
             if lane.ready:
                 heapq.heappush(queue, (urgency, lane.served_tokens, lane.partition.partition, lane))
+        return batch
+
+    def _alone(self, item: Item, window: EngineWindow, now: float) -> MicroBatch:
+        """A record that may have killed the engine, whole and by itself, once the engine is empty."""
+        batch = MicroBatch()
+        if window.sequences == 0 and item.prepared is not None:
+            window.exclusive = True
+            item.lane.start(item, now)
+            item.submitted = len(item.prepared.inputs)
+            batch.pieces.append(Piece(item, item.attempt, 0, item.submitted))
+            batch.inputs.extend(item.prepared.inputs)
+            batch.tokens = item.prepared.prompt_tokens
+            item.lane.leave_ready()
         return batch
 
     def _compete(self, lanes: list[Lane], now: float) -> list[tuple[float, int, int, Lane]]:

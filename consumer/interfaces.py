@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from consumer.records import (
@@ -49,8 +49,16 @@ class RecordSource(Protocol):
     async def committed(self, partition: TopicPartition) -> int | None:
         """The group's committed offset, None when there is none."""
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit. Raises PartitionLost when the group refused, DependencyUnavailable when it may go again."""
+    async def notes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """The metadata of the group's committed offsets; empty where there is none. Raises DependencyUnavailable."""
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
+    ) -> None:
+        """Commit offsets, a partition's note as its metadata.
+
+        Raises PartitionLost when the group refused, DependencyUnavailable when it may go again.
+        """
 
     async def leave(self) -> None:
         """Leave the group and close; has its own deadline, never raises."""

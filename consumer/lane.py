@@ -62,6 +62,7 @@ class Item:
     deadline_unix_ms: int | None = None
     priority: int = 0
     attempt: int = 1
+    alone: bool = False
     outputs: list[EngineOutput | None] = field(default_factory=list)
     submitted: int = 0
     returned: int = 0
@@ -233,6 +234,22 @@ class Lane:
             item.charged_bytes = _work_bytes(item.record)
         self._clear_ready()
         return forgotten
+
+    def replay(self, item: Item) -> None:
+        """Back to the head of the ready queue, as if it had not been started. Caller: the flow, when the engine died.
+
+        To be called from the last to the first of what was in the engine.
+        """
+        if item.state is not ItemState.STARTED or item.prepared is None:
+            return
+        if item not in self.ready:
+            self.ready.appendleft(item)
+            self.ready_tokens += item.prepared.prompt_tokens
+            self.prioritised += item.priority != 0
+        item.state = ItemState.RECEIVED
+        item.attempt += 1
+        item.outputs = [None] * len(item.prepared.inputs)
+        item.submitted = item.returned = 0
 
     def take_chunk(self, max_records: int, max_bytes: int, max_uncommitted_records: int) -> Chunk | None:
         """The settled run at the head, if nothing is outstanding. The only way out. Affects: outstanding."""

@@ -146,6 +146,8 @@ class EngineSettings(_Section):
     """Tokens of one engine step; at least max_model_len."""
     steps_in_flight: PositiveInt = 2
     """Window of the GPU queue, in engine steps: one computing, the others ready."""
+    restart_period_seconds: PositiveFloat = 3600.0
+    """A dead engine is restarted in place once in so long; if it dies again sooner, the process exits with 1."""
     start_timeout_seconds: PositiveFloat = 1200.0
     """Model download and load."""
     args: dict[str, Any] = Field(default_factory=dict)

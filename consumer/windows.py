@@ -18,9 +18,15 @@ class EngineWindow:
     limit_tokens: int
     sequences: int = 0
     tokens: int = 0
+    exclusive: bool = False
 
     def admits(self, sequences: int, tokens: int) -> bool:
-        """Whether so much more fits. An idle engine takes one sequence whatever its size: it is never above a step."""
+        """Whether so much more fits; never beside a record that must be alone.
+
+        An idle engine takes one sequence whatever its size: it is never above a step.
+        """
+        if self.exclusive:
+            return False
         if self.sequences == 0 and sequences == 1:
             return True
         return self.sequences + sequences <= self.limit_sequences and self.tokens + tokens <= self.limit_tokens
@@ -34,6 +40,7 @@ class EngineWindow:
         """Caller: the flow, when a micro-batch came back or failed."""
         self.sequences -= sequences
         self.tokens -= tokens
+        self.exclusive = self.exclusive and self.sequences > 0
 
 
 @dataclass(slots=True)

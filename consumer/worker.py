@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from enum import Enum
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -29,6 +30,7 @@ from consumer.interfaces import ScoringEngine, TextEncoder
 from consumer.loading import load_model, start_engine
 from consumer.model_card import ModelCard
 from consumer.records import ModelIdentity
+from consumer.revival import RevivableEngine
 from consumer.settings import Settings
 from consumer.stages.answer import Answerer, AnswerLimits
 from consumer.stages.prepare import Preparer
@@ -74,7 +76,10 @@ class Worker:
             model = await asyncio.to_thread(load_model, settings.engine)
 
             self._enter(Lifecycle.WARMING, **model.card.describe())
-            engine, card = await start_engine(settings.engine, model.card)
+            started, card = await start_engine(settings.engine, model.card)
+            engine = RevivableEngine(
+                started, partial(_restarted, settings, card), settings.engine.restart_period_seconds, SystemClock()
+            )
             closing.push_async_callback(engine.stop)
 
             scores = RedisScores(settings.redis)
@@ -191,6 +196,11 @@ def _abort(number: signal.Signals) -> None:
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(1)
+
+
+async def _restarted(settings: Settings, card: ModelCard) -> ScoringEngine:
+    engine, _ = await start_engine(settings.engine, card)
+    return engine
 
 
 def _max_bytes(kafka: KafkaFacts, topic: str) -> int:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Coroutine
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as ClientPartition
 
 from consumer.records import TopicPartition
 
@@ -36,6 +37,12 @@ def position(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | Non
     assignment = subscription.assignment if subscription is not None else None
     state = assignment.state_value(partition) if assignment is not None else None
     return int(state.position) if state is not None and state.has_valid_position else None
+
+
+async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPartition]) -> dict[TopicPartition, str]:
+    """The metadata of committed offsets; the public committed() returns the offset alone."""
+    committed = await consumer._coordinator.fetch_committed_offsets(partitions)
+    return {TopicPartition(*partition): str(one.metadata) for partition, one in committed.items()}
 
 
 def raise_background_errors(consumer: AIOKafkaConsumer) -> None:

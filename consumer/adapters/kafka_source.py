@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
@@ -126,15 +126,26 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             offset: int | None = await self._consumer.committed(ClientPartition(*partition))
             return offset
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit, within the operation timeout.
+    async def notes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """The metadata of the group's committed offsets. Raises DependencyUnavailable."""
+        wanted = [ClientPartition(*partition) for partition in partitions]
+        async with self._mapped_errors("commit metadata"), asyncio.timeout(self._timeout_seconds):
+            return await kafka_internals.commit_metadata(self._consumer, wanted)
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
+    ) -> None:
+        """Commit, a partition's note as its metadata, within the operation timeout.
 
         Raises PartitionLost, DependencyUnavailable, or the broker's refusal (authorization, for instance). A commit
         ends with its assignment: aiokafka would go on trying, with whatever generation it has by then.
         """
         if kafka_internals.generation(self._consumer) == kafka_internals.NO_GENERATION:
             raise PartitionLost("the group no longer counts this worker in")
-        wanted = {ClientPartition(*partition): offset for partition, offset in offsets.items()}
+        notes = notes or {}
+        wanted = {
+            ClientPartition(*partition): (offset, notes.get(partition, "")) for partition, offset in offsets.items()
+        }
         request = asyncio.create_task(self._consumer.commit(wanted))
         self._commits.add(request)
         try:

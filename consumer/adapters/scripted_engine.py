@@ -145,7 +145,7 @@ class ScriptedEngine:
             done = len(submitted.outputs)
             now = submitted.inputs[done : done + room]
             if any(DIE in one.token_ids for one in now):
-                self._die()
+                self.die()
                 return
             submitted.outputs.extend(scripted_output(one) for one in now)
             room -= len(now)
@@ -154,7 +154,8 @@ class ScriptedEngine:
                 if not submitted.future.done():
                     submitted.future.set_result(submitted.outputs)
 
-    def _die(self) -> None:
+    def die(self) -> None:
+        """What an engine's process does when it is killed."""
         self._dead = True
         for submitted in (*self._queue, *self._held):
             if not submitted.future.done():

@@ -7,7 +7,7 @@ import time
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from consumer.errors import DependencyUnavailable, PartitionLost
 from consumer.interfaces import Receive
@@ -62,6 +62,7 @@ class InMemoryGroup:
         self.topic = topic
         self.operation_timeout_seconds = operation_timeout_seconds
         self.committed: dict[TopicPartition, int] = {}
+        self.notes: dict[TopicPartition, str] = {}
         self.members: list[InMemorySource] = []
         self.commits_open = asyncio.Event()
         self.commits_open.set()
@@ -127,7 +128,12 @@ class InMemorySource:
     async def committed(self, partition: TopicPartition) -> int | None:
         return self._group.committed.get(partition)
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    async def notes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        return {partition: self._group.notes[partition] for partition in partitions if partition in self._group.notes}
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
+    ) -> None:
         try:
             async with asyncio.timeout(self._group.operation_timeout_seconds):
                 await self._group.commits_open.wait()
@@ -136,6 +142,7 @@ class InMemorySource:
         if self not in self._group.members or not self._held >= offsets.keys():
             raise PartitionLost("commit refused")
         self._group.committed.update(offsets)
+        self._group.notes.update(dict.fromkeys(offsets, "") | dict(notes or {}))
 
     async def leave(self) -> None:
         self._positions, self._held = {}, frozenset()

@@ -14,6 +14,7 @@ from consumer.clock import SystemClock
 from consumer.flow import Flow, Ports
 from consumer.loading import scripted_card
 from consumer.records import Message, ModelIdentity, SourceRecord, TopicPartition
+from consumer.revival import RevivableEngine
 from consumer.settings import Settings, load_settings
 from consumer.stages.answer import Answerer, AnswerLimits
 from consumer.stages.prepare import Preparer
@@ -148,20 +149,28 @@ class FlowWorker:
     def __init__(self, world: World, settings: Settings) -> None:
         self.source = InMemorySource(world.group)
         self.clock = StallingClock()
+        self._settings = settings
         self.engine = ScriptedEngine(settings.engine)
+        self.revivable = RevivableEngine(
+            self.engine, self._new_engine, settings.engine.restart_period_seconds, self.clock
+        )
         self.results = InMemoryWriter(world.results)
         self.dead_letters = InMemoryDeadLetterWriter(world.dead)
         card, encoder = scripted_card(settings.engine), ScriptedEncoder()
         tasks = tasks_for(card, encoder, settings.limits)
         answer_limits = AnswerLimits(world.max_message_bytes, 1_048_588, 3600, "group", "test")
         self.flow = Flow(
-            Ports(self.source, self.engine, self.results, self.dead_letters, world.scores),
+            Ports(self.source, self.revivable, self.results, self.dead_letters, world.scores),
             Preparer(tasks, encoder, card.served_names, RequestLimits(settings.limits.max_items)),
             Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits),
             settings,
             self.clock,
         )
         self.running: asyncio.Task[None]
+
+    async def _new_engine(self) -> ScriptedEngine:
+        self.engine = ScriptedEngine(self._settings.engine)
+        return self.engine
 
     async def crash(self) -> None:
         """What kill -9 leaves: nothing more is written or committed, and the group finds out later."""

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.errors import EngineDead
 from consumer.lane import HELD_BYTES_PER_RAW_BYTE
-from tests.flow.conftest import MAX_FETCH_BYTES, World
+from tests.flow.conftest import MAX_FETCH_BYTES, World, source_offset
 
 MakeWorld = Callable[..., World]
 
@@ -76,18 +76,54 @@ async def test_uncommitted_records_are_bounded_while_commits_fail(make_world: Ma
     world.assert_complete_and_ordered()
 
 
-async def test_a_dead_engine_ends_the_worker_and_dead_letters_nothing(make_world: MakeWorld):
+async def test_a_deadly_record_costs_one_dead_letter_and_its_neighbours_nothing(make_world: MakeWorld):
+    world = make_world(2)
+    world.publish(40, 0)
+    world.publish(1, 0, document="!die")
+    world.publish(40, 0)
+    world.publish(40, 1)
+    worker = await world.start(engine__restart_period_seconds=0.000001)
+    first_engine = worker.engine
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert worker.engine is not first_engine
+    codes = [answer.get("error", {}).get("code") for answer in world.answers()]
+    assert codes == [None] * 40 + ["engine_rejected"] + [None] * 40
+    assert [source_offset(record) for record in world.dead.records[0]] == [40]
+    assert len(world.results.records[0]) + len(world.results.records[1]) == 121, "nothing twice"
+
+
+async def test_a_deadly_record_does_not_kill_each_owner_in_turn(make_world: MakeWorld):
+    """Each process restarts its engine once; what it learnt goes on in the commit's metadata."""
     world = make_world()
-    world.publish(5)
+    world.publish(20)
     world.publish(1, document="!die")
-    world.publish(5)
-    worker = await world.start(micro_batch__max_records=1)
+    world.publish(20)
+    first = await world.start()
     with pytest.raises(ExceptionGroup) as failure:
-        await worker.running
-    world.workers.remove(worker)
+        await first.running
     assert failure.value.subgroup(EngineDead)
-    assert world.committed() <= 5
     assert world.dead.records[0] == []
+    assert world.committed() <= 20
+    world.workers.remove(first)
+    world.group.members.remove(first.source)
+    second = await world.start()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert [source_offset(record) for record in world.dead.records[0]] == [20]
+    assert not second.running.done()
+
+
+async def test_an_engine_that_dies_of_itself_dead_letters_nothing(make_world: MakeWorld):
+    world = make_world()
+    world.publish(200)
+    worker = await world.start(engine__scripted_seconds_per_step=0.005)
+    await world.until(lambda: worker.flow.tally.scored_sequences > 20, "it flows")
+    worker.engine.die()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert world.dead.records[0] == []
+    assert len(world.results.records[0]) == 200
 
 
 async def test_a_held_engine_is_given_no_more_than_its_window_and_kafka_no_more_than_the_lane(make_world: MakeWorld):

@@ -1,0 +1,67 @@
+"""Which records may have killed the engine, across restarts of the process.
+
+When the engine dies, everything that was in it is suspected, and replayed one record at a time. A record that kills the
+engine twice while it is there alone is `engine_rejected`; so a crash makes at most one dead letter, and usually none.
+The count of a record that killed it alone rides in the commit's metadata: the next owner knows it, and a poison pill
+does not kill each owner of its partition in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from consumer.lane import Item
+from consumer.records import TopicPartition
+
+KILLS_TO_REJECT = 2
+_NOTE = "scorestream-suspect"
+
+
+class Suspects:
+    """The suspects of one worker; a record is named by its partition and offset."""
+
+    def __init__(self) -> None:
+        self._kills: dict[tuple[TopicPartition, int], int] = {}
+        self.untold = False
+        """There is something that the next owner does not know yet."""
+
+    def accuse(self, in_engine: Collection[Item]) -> Item | None:
+        """The engine died with these in it; returns the one that has now killed it often enough, if any."""
+        for item in in_engine:
+            item.alone = True
+        if len(in_engine) != 1:
+            return None
+        [item] = in_engine
+        name = (item.lane.partition, item.offset)
+        self._kills[name] = self._kills.get(name, 0) + 1
+        self.untold = True
+        return item if self._kills[name] >= KILLS_TO_REJECT else None
+
+    def recognise(self, item: Item) -> None:
+        """A record has arrived; if it is a suspect it goes into the engine alone."""
+        if (item.lane.partition, item.offset) in self._kills:
+            item.alone = True
+
+    def acquit(self, item: Item) -> None:
+        """The record has its answer."""
+        self._kills.pop((item.lane.partition, item.offset), None)
+
+    def note(self, partition: TopicPartition) -> str:
+        """What the next owner of the partition must know, for the commit's metadata; empty if nothing."""
+        known = [f"{offset}:{kills}" for (where, offset), kills in self._kills.items() if where == partition]
+        return " ".join((_NOTE, *known)) if known else ""
+
+    def learn(self, notes: Mapping[TopicPartition, str]) -> None:
+        """What the previous owners left in the commits' metadata. Anything that is not a note of ours is ignored."""
+        for partition, note in notes.items():
+            name, *known = note.split(" ")
+            if name != _NOTE:
+                continue
+            for one in known:
+                offset, _, kills = one.partition(":")
+                if offset.isdigit() and kills.isdigit():
+                    self._kills[(partition, int(offset))] = int(kills)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition is not ours any more."""
+        self._kills = {name: kills for name, kills in self._kills.items() if name[0] != partition}
