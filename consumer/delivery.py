@@ -67,15 +67,16 @@ class Delivery:
             self._losing = False
 
     async def _until_taken(self, lane: Lane, write: Callable[[], Awaitable[object]]) -> None:
-        retry_seconds = FIRST_RETRY_SECONDS
+        retry_seconds, held = FIRST_RETRY_SECONDS, ""
         while lane.state is not LaneState.CLOSED:
             try:
                 await write()
             except DependencyUnavailable as unavailable:
-                lane.held_by = unavailable.dependency
+                lane.holds.add(unavailable.dependency)
+                held = unavailable.dependency
                 log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
                 await asyncio.sleep(retry_seconds)
                 retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
             else:
-                lane.held_by = None
+                lane.holds.discard(held)
                 return

@@ -219,14 +219,14 @@ class Flow:
         held = lane.breaker.open
         if not lane.breaker.admits(outcome.code, now):
             lane.try_again()
-            lane.held_by = "breaker"
+            lane.holds.add("breaker")
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
         self._suspects.acquit(item)
         if lane.settle(item, outcome, now):
             self._emit_from(lane)
         if held:
-            lane.held_by = None
+            lane.holds.discard("breaker")
             log.info("released by the breaker", lane=repr(lane), offset=item.offset)
             self._arrive(waiting for waiting in lane.items if waiting.state is ItemState.RECEIVED)
 

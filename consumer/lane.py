@@ -115,7 +115,7 @@ class Lane:
         self.committed_records = 0
         self.charged_bytes = 0
         self.served_tokens = 0
-        self.held_by: str | None = None
+        self.holds: set[str] = set()
         self.breaker = breaker
         self._memory = memory
         self._average_charge_bytes = float(RESERVED_RESULT_BYTES)
@@ -129,6 +129,11 @@ class Lane:
             f"<Lane {self.partition.topic}[{self.partition.partition}] {self.state.value} watermark={self.watermark} "
             f"next={self.next_offset} committed={self.committed} {counts}{out}{held}>"
         )
+
+    @property
+    def held_by(self) -> str | None:
+        """What this lane waits for by name (kafka, redis, breaker); None when nothing keeps it."""
+        return ", ".join(sorted(self.holds)) or None
 
     @property
     def watermark(self) -> int | None:
