@@ -4,6 +4,9 @@
 PYTHON ?= python3
 # auto: vLLM for CUDA where nvidia-smi answers, else for CPU. Or say cpu, or cuda.
 ENGINE ?= auto
+# How long `make chaos` strikes, and with which seed; none: another every time.
+MINUTES ?= 10
+SEED ?=
 # More arguments for pytest: make test PYTEST="-k redis -x"
 PYTEST ?=
 
@@ -11,7 +14,7 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint docs kafka setup-demo setup-test clean
+.PHONY: help demo test unit chaos lint docs kafka setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,11 +28,14 @@ test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
 unit: setup-test ## only the tests that need no Kafka, Redis or engine
 	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
 
+chaos: setup-test kafka ## strike workers, broker and Redis at random for MINUTES=10 under load, then verify
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models
+	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models tests/chaos
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
 
