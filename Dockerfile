@@ -2,7 +2,7 @@
 #             docker build --target cpu .     on a slim Python, for machines without one
 
 FROM python:3.12-slim-bookworm AS cpu
-COPY --from=ghcr.io/astral-sh/uv:0.13.0 /uv /usr/local/bin/uv
+RUN pip install --no-cache-dir uv==0.13.9
 WORKDIR /opt/scorestream
 COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas

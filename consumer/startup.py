@@ -12,6 +12,9 @@ from consumer.errors import SettingsInvalid
 from consumer.sections import KafkaSettings, RedisNotify
 from consumer.settings import Settings
 
+TYPICAL_RESULT_BYTES = 1000
+"""Of a result with one score, its key and Redis's own bookkeeping. A vector of 384 numbers takes about 4500."""
+
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 """What a producer of requests may compress with; aiokafka finds out only when such a batch arrives, and then stops."""
 
@@ -51,10 +54,15 @@ class KafkaFacts:
 
 @dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """Redis as it is. `prefix_owner`: who claimed the key prefix, None when nobody did."""
+    """Redis as it is. `prefix_owner`: who claimed the key prefix, None when nobody did.
+
+    `max_memory_bytes`: 0 where there is no limit.
+    """
 
     version: str
     prefix_owner: str | None
+    max_memory_bytes: int = 0
+    eviction_policy: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,10 @@ def check_redis(
     if isinstance(facts, RedisRefused):
         fix = "set the user, password and database in redis.url, and let the user run GET, SET, PUBLISH and EVALSHA"
         return [Finding("redis.server", ok=False, found=facts.reason, fix=fix)]
-    findings = [Finding("redis.server", ok=True, found=f"version {facts.version}")]
+    findings = [
+        Finding("redis.server", ok=True, found=f"version {facts.version}"),
+        Finding("redis.memory", ok=True, found=_memory_arithmetic(settings, facts)),
+    ]
     if settings.redis.notify is RedisNotify.SPUBLISH and int(facts.version.split(".")[0]) < _SPUBLISH_SINCE:
         found = f"redis.notify is spublish, which Redis has since version {_SPUBLISH_SINCE}"
         findings.append(Finding("redis.notify", ok=False, found=found, fix="set redis.notify to publish"))
@@ -139,6 +150,27 @@ def check_prefix(prefix: str, owner: str, claimed_by: str | None) -> Finding:
         ok=False,
         found=f"{prefix} is claimed by {claimed_by}, this worker is {owner}",
         fix=f"set redis.prefix to another prefix; or, if {claimed_by} is no more: redis-cli DEL {owner_key(prefix)}",
+    )
+
+
+def _memory_arithmetic(settings: Settings, facts: RedisFacts) -> str:
+    """Rate x TTL x size against maxmemory. The size is a small rerank or score result with its key."""
+    ttl_seconds = settings.redis.ttl_seconds
+    megabytes = ttl_seconds * TYPICAL_RESULT_BYTES / 1e6
+    need = (
+        f"100 requests/s kept for {ttl_seconds} s take {100 * megabytes:,.0f} MB at {TYPICAL_RESULT_BYTES} bytes each"
+    )
+    if facts.max_memory_bytes == 0:
+        return f"{need}; there is no maxmemory, so the machine's memory is the limit"
+    rate = facts.max_memory_bytes / 1e6 / megabytes
+    full = (
+        "when it is full, writes fail and partitions are held"
+        if facts.eviction_policy == "noeviction"
+        else "when it is full, results go before their time"
+    )
+    return (
+        f"{need}; maxmemory is {facts.max_memory_bytes / 1e6:,.0f} MB, enough for {rate:,.0f} requests/s "
+        f"({facts.eviction_policy}: {full})"
     )
 
 

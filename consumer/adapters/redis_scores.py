@@ -65,6 +65,7 @@ async def read_facts(settings: RedisSettings) -> RedisFacts | RedisRefused | Unr
     try:
         async with asyncio.timeout(settings.timeout_seconds):
             server = await client.info("server")
+            memory = await client.info("memory")
             holder = await client.get(owner_key(settings.prefix))
     except (AuthenticationError, ResponseError) as error:
         return RedisRefused(f"{_address(client)}: {error}")
@@ -72,7 +73,12 @@ async def read_facts(settings: RedisSettings) -> RedisFacts | RedisRefused | Unr
         return Unreachable(f"{_address(client)}: {error or f'no answer in {settings.timeout_seconds:g} s'}")
     finally:
         await client.aclose()
-    return RedisFacts(version=str(server["redis_version"]), prefix_owner=_text(holder))
+    return RedisFacts(
+        version=str(server["redis_version"]),
+        prefix_owner=_text(holder),
+        max_memory_bytes=int(memory.get("maxmemory", 0)),
+        eviction_policy=str(memory.get("maxmemory_policy", "unknown")),
+    )
 
 
 def _fence_argument(entry: ScoreEntry) -> bytes:

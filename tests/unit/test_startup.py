@@ -6,7 +6,7 @@ import pytest
 
 from consumer.errors import SettingsInvalid
 from consumer.sections import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings
-from consumer.settings import Settings
+from consumer.settings import Settings, load_settings
 from consumer.startup import (
     Finding,
     KafkaFacts,
@@ -53,6 +53,7 @@ def test_everything_in_order_refuses_nothing_and_names_every_check() -> None:
         "kafka.session_timeout",
         "kafka.codecs",
         "redis.server",
+        "redis.memory",
         "redis.prefix",
     ]
 
@@ -156,7 +157,7 @@ def test_the_owner_may_come_back_to_its_prefix() -> None:
 
 def test_without_a_cluster_nobody_can_say_whose_prefix_it_is() -> None:
     findings = check_redis(SETTINGS, RedisFacts("7.0.15", "other"), Unreachable("down"))
-    assert [finding.name for finding in findings] == ["redis.server"]
+    assert [finding.name for finding in findings] == ["redis.server", "redis.memory"]
 
 
 @pytest.mark.parametrize(("version", "refused"), [("6.2.14", True), ("7.0.0", False), ("8.2.1", False)])
@@ -177,3 +178,13 @@ def test_a_refusal_lists_every_fault_on_a_line_of_its_own() -> None:
 
 def test_the_owner_names_cluster_topic_and_group() -> None:
     assert GOOD.prefix_owner(KafkaSettings(request_topic="t", group_id="g")) == "cluster/t/g"
+
+
+def test_memory_of_redis_is_put_beside_rate_times_ttl_times_size() -> None:
+    settings = load_settings({"engine.kind": "scripted", "redis.ttl_seconds": 3600})
+    facts = RedisFacts("7.0", None, max_memory_bytes=360_000_000, eviction_policy="noeviction")
+    [memory] = [
+        one for one in check_redis(settings, facts, Unreachable("kafka:9092: refused")) if one.name == "redis.memory"
+    ]
+    assert "enough for 100 requests/s" in memory.found
+    assert "writes fail" in memory.found
