@@ -26,14 +26,19 @@ class RevivableEngine:
         self._period_seconds = period_seconds
         self._clock = clock
         self._revived_at: float | None = None
+        self._reviving = False
 
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch, one future, as every engine's."""
         return self._engine.submit(inputs)
 
     async def ping(self, timeout_seconds: float) -> None:
-        """Raises EngineDead."""
-        await self._engine.ping(timeout_seconds)
+        """Raises EngineDead; nothing while a new one is being started, which has its own deadline."""
+        try:
+            await self._engine.ping(timeout_seconds)
+        except EngineDead:
+            if not self._reviving:
+                raise
 
     async def stop(self) -> None:
         """Stop the one that lives now."""
@@ -46,6 +51,10 @@ class RevivableEngine:
             raise death
         self._revived_at = now
         log.warning("restarting the engine", reason=str(death))
-        await self._engine.stop()
-        self._engine = await self._start()
+        self._reviving = True
+        try:
+            await self._engine.stop()
+            self._engine = await self._start()
+        finally:
+            self._reviving = False
         log.info("engine restarted", seconds=round(self._clock.monotonic() - now, 1))
