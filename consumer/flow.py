@@ -285,8 +285,16 @@ class Flow:
             log.warning("suspects of the previous owner not read", reason=unavailable.reason)
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Finish what was started, deliver, commit, within the revoke budget; then these lanes are over."""
-        await self._release(partitions, self._settings.shutdown.revoke_seconds)
+        """Finish what was started, deliver, commit, within the revoke budget; then these lanes are over.
+
+        At once when the group has counted this worker out already: their next owners do all of it again.
+        """
+        if self._ports.source.counted_in():
+            await self._release(partitions, self._settings.shutdown.revoke_seconds)
+        else:
+            lanes = self.ledger.begin_closing(partitions)
+            log.warning("lost", lanes=[repr(lane) for lane in lanes])
+            self._end(lanes)
 
     async def drain(self) -> None:
         """Take nothing new, finish what was started, deliver, commit, within the drain budget."""
@@ -301,12 +309,17 @@ class Flow:
         self._admission.notify()
         try:
             async with asyncio.timeout(budget_seconds):
-                while any(lane.items for lane in lanes):
+                while any(lane.unfinished for lane in lanes):
                     await self._progress.wait()
         except TimeoutError:
-            log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.items])
+            log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.unfinished])
         await self._committer.commit()
+        self._end(lanes)
+
+    def _end(self, lanes: Iterable[Lane]) -> None:
         self.ledger.close(lanes)
+        # A drain may be waiting for lanes that a rebalance ends.
+        self._progress.notify()
         for lane in lanes:
             self._suspects.forget(lane.partition)
             # What is still being written now would appear after the next owner's first results.

@@ -39,6 +39,9 @@ class RecordSource(Protocol):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions owned now."""
 
+    def counted_in(self) -> bool:
+        """Whether the group counts this worker in, as far as it has told; a commit can only be refused when not."""
+
     async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         """Ask each partition for at most `room` records and hand them to `receive`; returns how many came.
 

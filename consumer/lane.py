@@ -144,6 +144,11 @@ class Lane:
         return self.items[0].offset if self.items else self.next_offset
 
     @property
+    def unfinished(self) -> bool:
+        """Whether there is something to wait for: nothing comes of what a closed lane still holds."""
+        return bool(self.items) and self.state is not LaneState.CLOSED
+
+    @property
     def uncommitted_records(self) -> int:
         """Delivered, but redelivered to the next owner if this process died now."""
         return self.delivered_records - self.committed_records

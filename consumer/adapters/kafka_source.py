@@ -109,6 +109,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """The partitions owned now; none from the beginning of `revoked` to the beginning of `assigned`."""
         return self._owned
 
+    def counted_in(self) -> bool:
+        """False from the moment the broker refuses the membership until the group has answered a new join."""
+        return kafka_internals.generation(self._consumer) != kafka_internals.NO_GENERATION
+
     async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         """Hand at most `room` records of each partition to `receive`; returns how many came.
 
@@ -140,7 +144,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         Raises PartitionLost, DependencyUnavailable, or the broker's refusal (authorization, for instance). A commit
         ends with its assignment: aiokafka would go on trying, with whatever generation it has by then.
         """
-        if kafka_internals.generation(self._consumer) == kafka_internals.NO_GENERATION:
+        if not self.counted_in():
             raise PartitionLost("the group no longer counts this worker in")
         notes = notes or {}
         wanted = {

@@ -110,6 +110,9 @@ class InMemorySource:
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._positions)
 
+    def counted_in(self) -> bool:
+        return self in self._group.members
+
     async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         if self._listener_failure is not None:
             raise self._listener_failure
