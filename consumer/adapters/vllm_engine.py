@@ -46,6 +46,8 @@ class VllmEngine:
     def __init__(self, llm: AsyncLLM, card: ModelCard) -> None:
         self._llm = llm
         self._attempts = count()
+        self._scoring: set[asyncio.Future[list[EngineOutput]]] = set()
+        self._stopping = False
         self.card = replace(card, dtype=str(llm.model_config.dtype).removeprefix("torch."))
         """The model as it runs: `dtype`, and so the fingerprint, are the engine's own."""
 
@@ -68,7 +70,10 @@ class VllmEngine:
         The future raises EngineDead. A refusal of one input is its outcome, not an exception. Cancelling it takes what
         has not been computed out of the engine.
         """
-        return asyncio.ensure_future(self._score(inputs))
+        scoring = asyncio.ensure_future(self._score(inputs))
+        self._scoring.add(scoring)
+        scoring.add_done_callback(self._scoring.discard)
+        return scoring
 
     async def ping(self, timeout_seconds: float) -> None:
         """A round trip through the engine's own loop, which vLLM's check_health() is not. Raises EngineDead."""
@@ -81,7 +86,13 @@ class VllmEngine:
             raise EngineDead(f"the engine does not answer: {broken}") from broken
 
     async def stop(self) -> None:
-        """Stop the engine's processes. Call with nothing in flight: such a future would never be done."""
+        """Stop the engine's processes. What is still in flight raises EngineDead; vLLM would leave it waiting for ever.
+
+        So it is when the engine died: whoever hears of it first stops it, and may be faster than vLLM's own news.
+        """
+        self._stopping = True
+        for scoring in tuple(self._scoring):
+            scoring.cancel()
         await asyncio.to_thread(self._llm.shutdown, timeout=_STOP_SECONDS)
 
     async def _score(self, inputs: Sequence[EngineInput]) -> list[EngineOutput]:
@@ -94,6 +105,8 @@ class VllmEngine:
                     await asyncio.sleep(0)
             return [one if isinstance(one, InputRejected) else await _read(one) for one in pending]
         except asyncio.CancelledError:
+            if self._stopping:
+                raise EngineDead("the engine was stopped") from None
             await self._llm.abort(entered)
             raise
         except Exception as broken:

@@ -14,6 +14,8 @@ from typing import Any
 # Read when vLLM is imported. stdout is for data, not for logs; and vLLM reports usage to its makers unless told.
 os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+# GiB. Else vLLM on CPU wants 92 % of the machine's memory free for a KV cache; pooling models need little or none.
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 
 import vllm
 import vllm.exceptions
