@@ -27,7 +27,8 @@ from consumer.errors import DependencyUnavailable, EngineDead, RecordRejected
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore
-from consumer.lane import Chunk, Item, ItemState, Lane
+from consumer.item import Item, ItemState
+from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
 from consumer.revival import RevivableEngine

@@ -12,7 +12,8 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from consumer.lane import Item, ItemState, Lane, LaneState
+from consumer.item import Item, ItemState
+from consumer.lane import Lane, LaneState
 from consumer.records import EngineInput, EngineOutput
 from consumer.sections import MicroBatchSettings
 from consumer.windows import EngineWindow

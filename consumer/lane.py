@@ -13,32 +13,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
 from consumer.breaker import Breaker
-from consumer.records import EngineOutput, Outcome, Prepared, SourceRecord, TopicPartition
+from consumer.item import RESERVED_RESULT_BYTES, Item, ItemState, LedgerFault, work_bytes
+from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition
 from consumer.windows import MemoryBudget
-
-HELD_BYTES_PER_RAW_BYTE = 11
-"""A record in work weighs its bytes, its decoded text, and its token ids: 36 bytes of Python int and pointer for a
-token of about 4 bytes of text."""
-RESERVED_RESULT_BYTES = 2048
-"""A small result with its headers; the true size replaces the estimate when the record is settled."""
-
-
-class LedgerFault(Exception):
-    """An event that cannot follow from the ones before. This is a bug, or the topic was made anew under us."""
-
-
-class ItemState(Enum):
-    """Of one record. DROPPED: given up with its lane, or above the cut of a closing lane."""
-
-    RECEIVED = "received"
-    STARTED = "started"
-    SETTLED = "settled"
-    DROPPED = "dropped"
 
 
 class LaneState(Enum):
@@ -47,47 +29,6 @@ class LaneState(Enum):
     OPEN = "open"
     CLOSING = "closing"
     CLOSED = "closed"
-
-
-@dataclass(slots=True, eq=False)
-class Item:
-    """One record on its way. Times are monotonic seconds; they become the result's timings."""
-
-    lane: Lane
-    record: SourceRecord
-    charged_bytes: int
-    received_at: float
-    state: ItemState = ItemState.RECEIVED
-    prepared: Prepared | None = None
-    deadline_unix_ms: int | None = None
-    priority: int = 0
-    attempt: int = 1
-    alone: bool = False
-    outputs: list[EngineOutput | None] = field(default_factory=list)
-    submitted: int = 0
-    returned: int = 0
-    ready_at: float = 0.0
-    started_at: float | None = None
-    returned_at: float = 0.0
-    settled_at: float = 0.0
-    outcome: Outcome | None = None
-
-    @property
-    def offset(self) -> int:
-        """In its partition."""
-        return self.record.offset
-
-    @property
-    def unanswered(self) -> bool:
-        """Neither settled nor given up."""
-        return self.state in (ItemState.RECEIVED, ItemState.STARTED)
-
-    @property
-    def scored(self) -> tuple[SourceRecord, int, Prepared, list[EngineOutput]]:
-        """What the shape stage needs. Caller: the flow, once the engine has returned every sequence."""
-        if self.prepared is None or self.returned < len(self.outputs):
-            raise LedgerFault(f"offset {self.offset} is not complete. This is a bug.")
-        return self.record, self.attempt, self.prepared, [output for output in self.outputs if output is not None]
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +114,7 @@ class Lane:
             if record.offset < expected:
                 raise LedgerFault(f"{self!r} received offset {record.offset} after {expected - 1}")
             expected = record.offset + 1
-            charge = _work_bytes(record)
+            charge = work_bytes(record)
             self._average_charge_bytes += (charge - self._average_charge_bytes) / 16
             self._charge(charge)
             items.append(Item(self, record, charge, now))
@@ -240,8 +181,8 @@ class Lane:
             item.prepared = item.outcome = item.started_at = None
             item.outputs = []
             item.submitted = item.returned = 0
-            self._charge(_work_bytes(item.record) - item.charged_bytes)
-            item.charged_bytes = _work_bytes(item.record)
+            self._charge(work_bytes(item.record) - item.charged_bytes)
+            item.charged_bytes = work_bytes(item.record)
         self._clear_ready()
         return forgotten
 
@@ -328,7 +269,3 @@ class Lane:
     def _charge(self, change_bytes: int) -> None:
         self.charged_bytes += change_bytes
         self._memory.charged_bytes += change_bytes
-
-
-def _work_bytes(record: SourceRecord) -> int:
-    return record.size_bytes * HELD_BYTES_PER_RAW_BYTE + RESERVED_RESULT_BYTES

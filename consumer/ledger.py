@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from consumer.breaker import Breaker
-from consumer.lane import Item, Lane
+from consumer.item import Item
+from consumer.lane import Lane
 from consumer.records import SourceRecord, TopicPartition
 from consumer.sections import BreakerSettings, LimitSettings
 from consumer.windows import MemoryBudget

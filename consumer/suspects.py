@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from consumer.lane import Item
+from consumer.item import Item
 from consumer.records import TopicPartition
 
 KILLS_TO_REJECT = 2

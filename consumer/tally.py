@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from consumer.lane import Item
+from consumer.item import Item
 
 
 @dataclass(slots=True)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from consumer.lane import Chunk, Item
+from consumer.item import Item
+from consumer.lane import Chunk
 from consumer.records import Message, ScoreEntry
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from consumer.errors import EngineDead
-from consumer.lane import HELD_BYTES_PER_RAW_BYTE
+from consumer.item import HELD_BYTES_PER_RAW_BYTE
 from tests.flow.conftest import MAX_FETCH_BYTES, World, source_offset
 
 MakeWorld = Callable[..., World]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from consumer.breaker import Breaker
 from consumer.forming import Former, MicroBatch
-from consumer.lane import Item, ItemState, Lane
+from consumer.item import Item, ItemState
+from consumer.lane import Lane
 from consumer.records import EngineInput, Pooling, Prepared, SourceRecord, TopicPartition
 from consumer.sections import BreakerSettings, MicroBatchSettings
 from consumer.windows import EngineWindow, MemoryBudget

@@ -7,7 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from consumer.lane import Item, ItemState, Lane, LaneState
+from consumer.item import Item, ItemState
+from consumer.lane import Lane, LaneState
 from consumer.ledger import Ledger
 from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition
 from consumer.sections import BreakerSettings, LimitSettings

@@ -1,0 +1,77 @@
+"""One record on its way through the worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from consumer.records import EngineOutput, Outcome, Prepared, SourceRecord
+
+if TYPE_CHECKING:
+    from consumer.lane import Lane
+
+HELD_BYTES_PER_RAW_BYTE = 11
+"""A record in work weighs its bytes, its decoded text, and its token ids: 36 bytes of Python int and pointer for a
+token of about 4 bytes of text."""
+RESERVED_RESULT_BYTES = 2048
+"""A small result with its headers; the true size replaces the estimate when the record is settled."""
+
+
+class LedgerFault(Exception):
+    """An event that cannot follow from the ones before. This is a bug, or the topic was made anew under us."""
+
+
+class ItemState(Enum):
+    """Of one record. DROPPED: given up with its lane, or above the cut of a closing lane."""
+
+    RECEIVED = "received"
+    STARTED = "started"
+    SETTLED = "settled"
+    DROPPED = "dropped"
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One record on its way. Times are monotonic seconds; they become the result's timings."""
+
+    lane: Lane
+    record: SourceRecord
+    charged_bytes: int
+    received_at: float
+    state: ItemState = ItemState.RECEIVED
+    prepared: Prepared | None = None
+    deadline_unix_ms: int | None = None
+    priority: int = 0
+    attempt: int = 1
+    alone: bool = False
+    outputs: list[EngineOutput | None] = field(default_factory=list)
+    submitted: int = 0
+    returned: int = 0
+    ready_at: float = 0.0
+    started_at: float | None = None
+    returned_at: float = 0.0
+    settled_at: float = 0.0
+    outcome: Outcome | None = None
+
+    @property
+    def offset(self) -> int:
+        """In its partition."""
+        return self.record.offset
+
+    @property
+    def unanswered(self) -> bool:
+        """Neither settled nor given up."""
+        return self.state in (ItemState.RECEIVED, ItemState.STARTED)
+
+    @property
+    def scored(self) -> tuple[SourceRecord, int, Prepared, list[EngineOutput]]:
+        """What the shape stage needs. Caller: the flow, once the engine has returned every sequence."""
+        if self.prepared is None or self.returned < len(self.outputs):
+            raise LedgerFault(f"offset {self.offset} is not complete. This is a bug.")
+        return self.record, self.attempt, self.prepared, [output for output in self.outputs if output is not None]
+
+
+def work_bytes(record: SourceRecord) -> int:
+    """What a record weighs in memory until it is settled; an estimate."""
+    return record.size_bytes * HELD_BYTES_PER_RAW_BYTE + RESERVED_RESULT_BYTES
