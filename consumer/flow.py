@@ -23,20 +23,21 @@ import structlog
 from consumer.clock import Clock
 from consumer.committer import Committer
 from consumer.delivery import Delivery
-from consumer.errors import DependencyUnavailable, EngineDead, RecordRejected
+from consumer.errors import EngineDead
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore
 from consumer.item import Item, ItemState
 from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
+from consumer.membership import Membership
 from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
 from consumer.revival import RevivableEngine
 from consumer.settings import Settings
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
-from consumer.stages.prepare import Preparer, refusal_of
+from consumer.stages.prepare import Preparer, refusal_for
 from consumer.suspects import Suspects
 from consumer.tally import Tally
 from consumer.windows import EngineWindow
@@ -46,6 +47,9 @@ FETCH_WAIT_SECONDS = 0.2
 """How long an intake with nothing to take waits inside the client before it looks at the lanes' room again."""
 PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
 """Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
+
+EXPIRED = "the deadline passed before the request could enter the engine"
+DEADLY = "the engine died twice while it had nothing but this request"
 
 log = structlog.get_logger()
 
@@ -89,6 +93,15 @@ class Flow:
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
         self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
         self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
+        self._membership = Membership(
+            source=ports.source,
+            ledger=self.ledger,
+            committer=self._committer,
+            fence=self._fence,
+            suspects=self._suspects,
+            progress=self._progress,
+            stop_delivery=self._stop_delivery,
+        )
         self._tasks: asyncio.TaskGroup
         self._intake: asyncio.Task[None]
 
@@ -164,7 +177,10 @@ class Flow:
                 continue
             batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
             for item in batch.expired:
-                self._settle(item, self._answerer.refuse(item.record, item.attempt, _expired(item)))
+                self._settle(
+                    item,
+                    self._answerer.refuse(item.record, item.attempt, refusal_for(item, ErrorCode.EXPIRED, EXPIRED)),
+                )
             if batch.pieces:
                 self.window.take(len(batch.inputs), batch.tokens)
                 self._tasks.create_task(self._score_batch(batch))
@@ -199,7 +215,7 @@ class Flow:
         self._in_engine.clear()
         log.error("engine died", reason=str(death), records_inside=len(inside))
         if guilty := self._suspects.accuse(inside):
-            self._settle(guilty, self._answerer.refuse(guilty.record, guilty.attempt, _deadly(guilty)))
+            self._refuse(guilty, ErrorCode.ENGINE_REJECTED, DEADLY)
         for item in reversed(inside):
             item.lane.replay(item)
         self._engine_lives = False
@@ -212,6 +228,10 @@ class Flow:
 
     def _answer(self, items: Sequence[Item]) -> list[Outcome]:
         return [self._answerer.answer(*item.scored) for item in items]
+
+    def _refuse(self, item: Item, code: ErrorCode, message: str) -> None:
+        refusal = refusal_for(item, code, message)
+        self._settle(item, self._answerer.refuse(item.record, item.attempt, refusal))
 
     def _settle(self, item: Item, outcome: Outcome) -> None:
         lane, now = item.lane, self._clock.monotonic()
@@ -276,69 +296,27 @@ class Flow:
     # ------------------------------------------------------------------------------------ assign, revoke, drain
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """New lanes, before their first record: no await may come before this line."""
-        self.ledger.assigned(partitions)
-        self._fence.open()
-        self._progress.notify()
-        try:
-            self._suspects.learn(await self._ports.source.notes(partitions))
-        except DependencyUnavailable as unavailable:
-            log.warning("suspects of the previous owner not read", reason=unavailable.reason)
+        """New lanes; see Membership."""
+        await self._membership.assigned(partitions)
 
-    async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """Finish what was started, deliver, commit, within the revoke budget; then these lanes are over.
-
-        At once when the group has counted this worker out already: their next owners do all of it again.
-        """
-        if self._ports.source.counted_in():
-            await self._release(partitions, self._settings.shutdown.revoke_seconds)
-        else:
-            lanes = self.ledger.begin_closing(partitions)
-            log.warning("lost", lanes=[repr(lane) for lane in lanes])
-            self._end(lanes)
+    async def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Finish these lanes within the revoke budget; see Membership."""
+        self._admission.notify()
+        await self._membership.release(partitions, self._settings.shutdown.revoke_seconds)
 
     async def drain(self) -> None:
-        """Take nothing new, finish what was started, deliver, commit, within the drain budget."""
+        """Take nothing new, and finish all lanes within the drain budget."""
         self._accepting = False
         self._progress.notify()
-        await self._release(list(self.ledger.lanes), self._settings.shutdown.drain_seconds)
+        self._admission.notify()
+        await self._membership.release(list(self.ledger.lanes), self._settings.shutdown.drain_seconds)
         # The client is only left when nobody is inside it; a rebalance may hold the intake there.
         await asyncio.wait((self._intake,), timeout=self._settings.shutdown.revoke_seconds)
 
-    async def _release(self, partitions: Iterable[TopicPartition], budget_seconds: float) -> None:
-        lanes = self.ledger.begin_closing(partitions)
-        self._admission.notify()
-        try:
-            async with asyncio.timeout(budget_seconds):
-                while any(lane.unfinished for lane in lanes):
-                    await self._progress.wait()
-        except TimeoutError:
-            log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.unfinished])
-        await self._committer.commit()
-        self._end(lanes)
-
-    def _end(self, lanes: Iterable[Lane]) -> None:
-        self.ledger.close(lanes)
-        # A drain may be waiting for lanes that a rebalance ends.
-        self._progress.notify()
-        for lane in lanes:
-            self._suspects.forget(lane.partition)
-            # What is still being written now would appear after the next owner's first results.
-            if delivery := self._delivering.pop(lane, None):
-                delivery.cancel()
+    def _stop_delivery(self, lane: Lane) -> None:
+        if delivery := self._delivering.pop(lane, None):
+            delivery.cancel()
 
     async def _in_thread(self, work: Callable[[Sequence[_In]], list[_Out]], inputs: Sequence[_In]) -> list[_Out]:
         """A pure stage over a batch, outside the event loop, which has heartbeats to send meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self._stages, work, inputs)
-
-
-def _deadly(item: Item) -> Refusal:
-    assert item.prepared is not None
-    message = "the engine died twice while it had nothing but this request"
-    return refusal_of(item.prepared.request, RecordRejected(ErrorCode.ENGINE_REJECTED, message), "engine")
-
-
-def _expired(item: Item) -> Refusal:
-    assert item.prepared is not None
-    rejected = RecordRejected(ErrorCode.EXPIRED, "the deadline passed before the request could enter the engine")
-    return refusal_of(item.prepared.request, rejected, "admit")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, Task, TextEncoder
+from consumer.item import Item
 from consumer.records import Prepared, Refusal, SourceRecord
 from consumer.stages.faults import internal
 from schemas.errors import ErrorCode
@@ -112,3 +113,9 @@ def refusal_of(request: ScoringRequest, fault: Exception, stage: str) -> Refusal
         request.metadata,
         request.ttl_seconds,
     )
+
+
+def refusal_for(item: Item, code: ErrorCode, message: str) -> Refusal:
+    """The answer to a prepared request that the flow refuses."""
+    assert item.prepared is not None
+    return refusal_of(item.prepared.request, RecordRejected(code, message), "admit")
