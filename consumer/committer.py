@@ -45,10 +45,12 @@ class Committer:
                     {mark.lane.partition: self._suspects.note(mark.lane.partition) for mark in watermarks},
                 )
             except (PartitionLost, DependencyUnavailable) as refused:
+                self._fence.refusal = str(refused)
                 log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
                 return ()
             self._ledger.committed(watermarks)
             self._suspects.untold = False
+            self._fence.refusal = None
             if stalled:
                 self._fence.open()
             return [mark.lane for mark in watermarks]

@@ -6,6 +6,7 @@
 | DependencyUnavailable | dependency | until it works | held, only this lane waits        | metric, readiness |
 | PartitionLost         | nobody     | no             | not ours any more                 | metric            |
 | EngineDead            | dependency | no             | held; the process exits 1         | exit code, alert  |
+| PartitionStuck        | ours       | no             | held; the process exits 1         | liveness, exit    |
 | SettingsInvalid       | operator   | no             | nothing was consumed; exit 2      | text with the fix |
 | anything else         | ours       | no             | held; the process crashes         | a bug             |
 
@@ -44,6 +45,10 @@ class PartitionLost(Exception):
 
 class EngineDead(Exception):
     """Unrecoverable: the engine will not answer any more, what was in flight has no outcome."""
+
+
+class PartitionStuck(Exception):
+    """The head of a partition does not move and nothing that has a name holds it. Only a new process helps."""
 
 
 class SettingsInvalid(Exception):

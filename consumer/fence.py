@@ -11,6 +11,8 @@ class StallFence:
 
     def __init__(self, limit_seconds: float, now: float) -> None:
         self.closed = False
+        self.refusal: str | None = None
+        """Why the broker did not take the last commit; None when it did, or when there was none."""
         self._limit_seconds = limit_seconds
         self._seen_at = now
 
@@ -24,3 +26,4 @@ class StallFence:
     def open(self) -> None:
         """The broker counts this worker in."""
         self.closed = False
+        self.refusal = None

@@ -112,6 +112,11 @@ class Flow:
             for loop in (self._prepare, self._score, self._emit, self._commit):
                 self._tasks.create_task(loop())
 
+    @property
+    def commit_refusal(self) -> str | None:
+        """Why the broker did not take the last commit; None when it did."""
+        return self._fence.refusal
+
     # ------------------------------------------------------------------------------------------------- receive
 
     async def _receive(self) -> None:

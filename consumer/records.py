@@ -26,6 +26,18 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class Standing(Enum):
+    """Where a worker stands with its consumer group, as far as its client knows.
+
+    OUTSIDE: not joined yet, or the group's coordinator does not answer. REBALANCING: from the revocation of the old
+    assignment to the new one, the first one included.
+    """
+
+    OUTSIDE = "outside"
+    REBALANCING = "rebalancing"
+    MEMBER = "member"
+
+
 class ModelIdentity(NamedTuple):
     """What a result says of the model that computed it; two results compare only when `fingerprint` is equal."""
 

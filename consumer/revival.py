@@ -26,7 +26,8 @@ class RevivableEngine:
         self._period_seconds = period_seconds
         self._clock = clock
         self._revived_at: float | None = None
-        self._reviving = False
+        self.restarting = False
+        """There is no engine now: the next one is being started."""
 
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch, one future, as every engine's."""
@@ -37,7 +38,7 @@ class RevivableEngine:
         try:
             await self._engine.ping(timeout_seconds)
         except EngineDead:
-            if not self._reviving:
+            if not self.restarting:
                 raise
 
     async def stop(self) -> None:
@@ -51,10 +52,10 @@ class RevivableEngine:
             raise death
         self._revived_at = now
         log.warning("restarting the engine", reason=str(death))
-        self._reviving = True
+        self.restarting = True
         try:
             await self._engine.stop()
             self._engine = await self._start()
         finally:
-            self._reviving = False
+            self.restarting = False
         log.info("engine restarted", seconds=round(self._clock.monotonic() - now, 1))

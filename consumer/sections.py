@@ -212,6 +212,19 @@ class BreakerSettings(_Section):
     """Between two tries of one record while it is held."""
 
 
+class HealthSettings(_Section):
+    """`/livez` and `/readyz`, and the watchdogs behind them."""
+
+    host: str = "0.0.0.0"  # noqa: S104 -- whoever probes a container is outside of it
+    """Address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8080
+    """TCP port to listen on; 0: none."""
+    stuck_seconds: PositiveFloat = 120.0
+    """A partition that does not move, held by nothing, is not live after so long; after twice, the process exits."""
+    loop_lag_seconds: PositiveFloat = 10.0
+    """An event loop that is later than this is not live."""
+
+
 class CommitSettings(_Section):
     """Offset commits."""
 

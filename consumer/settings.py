@@ -27,6 +27,7 @@ from consumer.sections import (
     CommitSettings,
     EngineKind,
     EngineSettings,
+    HealthSettings,
     KafkaSettings,
     LimitSettings,
     MicroBatchSettings,
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     breaker: BreakerSettings = BreakerSettings()
     commit: CommitSettings = CommitSettings()
+    health: HealthSettings = HealthSettings()
     shutdown: ShutdownSettings = ShutdownSettings()
 
     @classmethod

@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from enum import Enum
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -17,6 +16,7 @@ import structlog
 import uvloop
 
 from consumer import logs
+from consumer.adapters.health_server import serving
 from consumer.adapters.kafka_source import KafkaSource
 from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES, missing_codecs
 from consumer.adapters.kafka_topics import read_facts as read_kafka_facts
@@ -26,6 +26,7 @@ from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.clock import SystemClock
 from consumer.errors import DependencyUnavailable, EngineDead, SettingsInvalid
 from consumer.flow import Flow, Ports
+from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
 from consumer.interfaces import ScoringEngine, TextEncoder
 from consumer.loading import load_model, start_engine
 from consumer.model_card import ModelCard
@@ -46,22 +47,13 @@ PING_SECONDS = 30.0
 log = structlog.get_logger()
 
 
-class Lifecycle(Enum):
-    """Where the process is; each transition is logged once."""
-
-    STARTING = "starting"
-    WARMING = "warming"
-    RUNNING = "running"
-    DRAINING = "draining"
-    STOPPED = "stopped"
-
-
 class Worker:
     """Everything of one process, from settings to exit."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._state = Lifecycle.STARTING
+        self._clock = SystemClock()
+        self._health = Health(settings.health, settings.kafka.rebalance_timeout_seconds, self._clock.monotonic())
         self._asked_to_stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -70,6 +62,9 @@ class Worker:
         self._enter(Lifecycle.STARTING, version=version("scorestream"), settings=settings.model_dump(mode="json"))
         self._on_signals(_abort)
         async with AsyncExitStack() as closing:
+            await closing.enter_async_context(serving(settings.health, self._health, self._clock))
+            looking = asyncio.create_task(self._look())
+            closing.callback(looking.cancel)
             kafka, findings = await self._facts_and_findings()
             refuse(findings)
             assert isinstance(kafka, KafkaFacts)
@@ -78,7 +73,7 @@ class Worker:
             self._enter(Lifecycle.WARMING, **model.card.describe())
             started, card = await start_engine(settings.engine, model.card)
             engine = RevivableEngine(
-                started, partial(_restarted, settings, card), settings.engine.restart_period_seconds, SystemClock()
+                started, partial(_restarted, settings, card), settings.engine.restart_period_seconds, self._clock
             )
             closing.push_async_callback(engine.stop)
 
@@ -93,10 +88,17 @@ class Worker:
             ports = Ports(source, engine, results, dead_letters, scores)
             flow = self._flow(ports, card, model.encoder, kafka)
             closing.push_async_callback(source.leave)
+            self._health.watched = Watched(
+                flow.ledger.lanes,
+                source.standing,
+                source.failure,
+                commit_refusal=lambda: flow.commit_refusal,
+                engine_restarting=lambda: engine.restarting,
+            )
             await source.join(flow.assigned, flow.revoked)
 
             self._on_signals(self._stop)
-            await self._until_stopped(flow, engine)
+            await self._until_stopped(flow, engine, looking)
         self._enter(Lifecycle.STOPPED)
 
     async def check(self) -> list[Finding]:
@@ -136,25 +138,33 @@ class Worker:
         )
         preparer = Preparer(tasks, encoder, card.served_names, request_limits)
         answerer = Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits)
-        return Flow(ports, preparer, answerer, settings, SystemClock())
+        return Flow(ports, preparer, answerer, settings, self._clock)
 
-    async def _until_stopped(self, flow: Flow, engine: ScoringEngine) -> None:
+    async def _until_stopped(self, flow: Flow, engine: ScoringEngine, looking: asyncio.Task[None]) -> None:
         """Run until asked to stop, then drain; whatever fails before the end of that is raised."""
         running = asyncio.create_task(flow.run())
-        watching = [asyncio.create_task(self._progress(flow)), asyncio.create_task(self._watch(engine))]
+        pinging, telling = asyncio.create_task(self._ping(engine)), asyncio.create_task(self._progress(flow))
         self._enter(Lifecycle.RUNNING)
         stopping = asyncio.create_task(self._asked_to_stop.wait())
         try:
-            await _first(running, stopping, *watching)
+            await _first(running, stopping, looking, pinging, telling)
             self._enter(Lifecycle.DRAINING, **flow.tally.line())
-            await _first(running, asyncio.create_task(flow.drain()), watching[1])
+            await _first(running, asyncio.create_task(flow.drain()), looking, pinging)
+        except Exception as failure:
+            self._health.failure = "; ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(failure))
+            raise
         finally:
-            for task in (running, stopping, *watching):
+            for task in (running, stopping, pinging, telling):
                 task.cancel()
-            await asyncio.wait((running, *watching))
+            await asyncio.wait((running, pinging, telling))
             log.info("totals", **flow.tally.line())
 
-    async def _watch(self, engine: ScoringEngine) -> None:
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._health.look(self._clock.monotonic())
+
+    async def _ping(self, engine: ScoringEngine) -> None:
         while True:
             await asyncio.sleep(PING_SECONDS)
             await engine.ping(PING_SECONDS)
@@ -179,7 +189,7 @@ class Worker:
         self._asked_to_stop.set()
 
     def _enter(self, state: Lifecycle, **facts: object) -> None:
-        self._state = state
+        self._health.lifecycle = state
         log.info(state.value, **facts)
 
 

@@ -45,6 +45,23 @@ async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPar
     return {TopicPartition(*partition): str(one.metadata) for partition, one in committed.items()}
 
 
+def knows_coordinator(consumer: AIOKafkaConsumer) -> bool:
+    """Whether the group's coordinator answered when it was last asked: each heartbeat asks."""
+    return consumer._coordinator.coordinator_id is not None
+
+
+def ended_task(consumer: AIOKafkaConsumer) -> str | None:
+    """Which of the client's own tasks has ended, and why; None while they run, as they do for the client's life."""
+    for name, task in (
+        ("fetch", consumer._fetcher.error_future),
+        ("coordination", consumer._coordinator._coordination_task),
+    ):
+        if task.done():
+            failure = None if task.cancelled() else task.exception()
+            return f"the client's {name} task has ended: {failure!r}"
+    return None
+
+
 def raise_background_errors(consumer: AIOKafkaConsumer) -> None:
     """Raise what ended, or holds up, the client's own tasks: getmany() tells it too, but waits in a rebalance.
 

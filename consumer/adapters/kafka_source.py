@@ -26,7 +26,7 @@ from aiokafka.structs import ConsumerRecord
 from consumer.adapters import kafka_internals
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
-from consumer.records import SourceRecord, TopicPartition
+from consumer.records import SourceRecord, Standing, TopicPartition
 from consumer.sections import KafkaSettings
 
 log = structlog.get_logger()
@@ -80,6 +80,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._assigned: Callable[[frozenset[TopicPartition]], Awaitable[None]]
         self._revoked: Callable[[frozenset[TopicPartition]], Awaitable[None]]
         self._owned: frozenset[TopicPartition] = frozenset()
+        self._assignment_stands = False
         self._positions: dict[TopicPartition, int] = {}
         self._suspects: set[TopicPartition] = set()
         self._commits: set[asyncio.Task[None]] = set()
@@ -176,9 +177,20 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if self._round is not None:
             self._round.cancel()
 
+    def standing(self) -> Standing:
+        """Where this worker stands with the group; an empty assignment is a membership too."""
+        if self._consumer is None or not kafka_internals.knows_coordinator(self._consumer):
+            return Standing.OUTSIDE
+        return Standing.MEMBER if self._assignment_stands and self.counted_in() else Standing.REBALANCING
+
+    def failure(self) -> str | None:
+        """What has ended the client, None while it works; `fetch` raises it, but is not called while all lanes wait."""
+        return None if self._consumer is None else kafka_internals.ended_task(self._consumer)
+
     async def on_partitions_revoked(self, revoked: set[ClientPartition]) -> None:
         """Called by aiokafka, which only logs what is raised here: `fetch` raises it instead."""
         self._owned = frozenset()
+        self._assignment_stands = False
         self._positions.clear()
         try:
             if revoked:
@@ -192,6 +204,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     async def on_partitions_assigned(self, assigned: set[ClientPartition]) -> None:
         """Called by aiokafka, which only logs what is raised here: `fetch` raises it instead."""
         self._owned = frozenset(TopicPartition(*partition) for partition in assigned)
+        self._assignment_stands = True
         self._suspects.clear()
         try:
             await self._assigned(self._owned)

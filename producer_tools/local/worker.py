@@ -75,6 +75,8 @@ def service_environment(services: Services) -> dict[str, str]:
         "SCORESTREAM_REDIS__PREFIX": options.REDIS_PREFIX,
         "SCORESTREAM_KAFKA__BOOTSTRAP_SERVERS": services.bootstrap_servers,
         "SCORESTREAM_REDIS__URL": services.redis_url,
+        # Nobody probes it, and the port may be another worker's.
+        "SCORESTREAM_HEALTH__PORT": "0",
     }
 
 

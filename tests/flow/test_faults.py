@@ -341,3 +341,19 @@ async def test_a_broken_deployment_holds_the_partition_instead_of_draining_it_in
     await world.until(lambda: world.committed(0) == 205, "it goes on after the repair")
     assert world.first_offsets(0) == list(range(205))
     assert world.committed(1) <= 10, "nine were dead letters before the partition was held"
+
+
+async def test_answers_that_still_leave_do_not_hide_that_the_partition_is_held(make_world: MakeWorld):
+    world = make_world()
+    world.publish(5)
+    worker = await world.start(breaker__window_records=10, breaker__share=0.5)
+    worker.results.open.clear()
+    await world.until(lambda: bool(worker.flow.ledger.lanes), "the partition is assigned")
+    [lane] = worker.flow.ledger.lanes.values()
+    await world.until(lambda: lane.outstanding is not None, "good answers are on their way")
+    world.publish(50, model="another")
+    await world.until(lambda: lane.breaker.open, "the partition is held")
+    leaving = len(lane.outstanding.items)
+    worker.results.open.set()
+    await world.until(lambda: world.committed() == leaving, "the good answers are committed")
+    assert lane.held_by == "breaker"

@@ -22,9 +22,12 @@ class WorkerProcess:
     def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / f"worker-{time.time_ns()}.log"
-        self._environment = os.environ | {
-            "SCORESTREAM_" + path.upper().replace(".", "__"): str(value) for path, value in settings.items()
-        }
+        # Several workers share the test's machine; a test that asks for their health chooses a port.
+        self._environment = (
+            os.environ
+            | {"SCORESTREAM_HEALTH__PORT": "0"}
+            | {"SCORESTREAM_" + path.upper().replace(".", "__"): str(value) for path, value in settings.items()}
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:

@@ -66,7 +66,9 @@ async def test_ping_while_the_new_engine_starts_tells_no_death():
         await engine.ping(1.0)
     reviving = asyncio.create_task(engine.revive(EngineDead("first")))
     await asyncio.sleep(0)
+    assert engine.restarting
     await engine.ping(1.0)
     started.set()
     await reviving
+    assert not engine.restarting
     await engine.ping(1.0)

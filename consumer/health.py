@@ -1,0 +1,200 @@
+"""What is alive, what is ready, and why not. No I/O and no clock: both are passed in.
+
+Alive means that a restart would not help. Ready means that the worker scores what it is given. A dependency that is
+away makes a worker unready, never dead: a broker outage must not make every worker load its model again.
+
+| what is wrong                                         | live | ready | and then                             |
+| ----------------------------------------------------- | ---- | ----- | ------------------------------------ |
+| the event loop does not run, or runs late             | no   | no    | whoever asks gets no answer          |
+| the engine did not answer its last ping               | no   | no    | the process exits                    |
+| a task of the Kafka client has ended                  | no   | no    | the process exits at the next fetch  |
+| a head does not move, and nothing holds its lane      | no   | no    | the process exits after as long again |
+| the process is on its way out with a failure          | no   | no    | it exits                             |
+| starting, warming, draining                           | yes  | no    |                                      |
+| the engine is restarted in place                      | yes  | no    |                                      |
+| a dependency or the breaker holds a lane              | yes  | no    |                                      |
+| the broker refuses commits                            | yes  | no    |                                      |
+| not a member of the group, or no coordinator answers  | yes  | no    |                                      |
+| a rebalance, for longer than twice its timeout        | yes  | no    |                                      |
+| a rebalance                                           | yes  | yes   |                                      |
+| no partition was assigned                             | yes  | yes   |                                      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from consumer.errors import PartitionStuck
+from consumer.item import Item, ItemState
+from consumer.lane import Lane, LaneState
+from consumer.records import Standing, TopicPartition
+from consumer.sections import HealthSettings
+
+LOOK_SECONDS = 1.0
+"""Between two looks of the watchdog; how late a look comes is the lag of the event loop."""
+
+
+class Lifecycle(Enum):
+    """Where the process is; each transition is logged once."""
+
+    STARTING = "starting"
+    WARMING = "warming"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+class Condition(StrEnum):
+    """What can be wrong, one name each."""
+
+    FAILED = "failed"
+    LOOP_LAGS = "loop_lags"
+    CLIENT_ENDED = "client_ended"
+    LANE_STUCK = "lane_stuck"
+    NOT_RUNNING = "not_running"
+    ENGINE_RESTARTING = "engine_restarting"
+    NOT_A_MEMBER = "not_a_member"
+    REBALANCE_TOO_LONG = "rebalance_too_long"
+    LANE_HELD = "lane_held"
+    COMMITS_REFUSED = "commits_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that is wrong."""
+
+    condition: Condition
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What there is to see once the model is loaded; each is asked at every look, and never waits."""
+
+    lanes: Mapping[TopicPartition, Lane]
+    standing: Callable[[], Standing]
+    client_failure: Callable[[], str | None]
+    commit_refusal: Callable[[], str | None]
+    engine_restarting: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How far the head of a lane has come; it moved if this changed."""
+
+    head: Item
+    state: ItemState
+    attempt: int
+    submitted: int
+    returned: int
+
+
+class Health:
+    """One process's. `now` is monotonic seconds everywhere. The worker sets what it knows and looks every second."""
+
+    def __init__(self, settings: HealthSettings, rebalance_timeout_seconds: float, now: float) -> None:
+        self.lifecycle = Lifecycle.STARTING
+        self.failure: str | None = None
+        """What failed, once something has and the process is about to exit: the engine's silence, for instance."""
+        self.watched: Watched | None = None
+        self.loop_lag_seconds = 0.0
+        """How late the last look came."""
+        self._settings = settings
+        self._rebalance_limit_seconds = 2 * rebalance_timeout_seconds
+        self._looked_at = now
+        self._awake_seconds = 0.0
+        self._member_at: float | None = None
+        self._places: dict[Lane, tuple[_Place, float]] = {}
+
+    def look(self, now: float) -> None:
+        """Once every LOOK_SECONDS. Raises PartitionStuck when a lane has been stuck for twice the limit.
+
+        Only time in which the loop ran counts against a lane: after a stall (SIGSTOP, a paused machine) nothing can
+        have moved yet.
+        """
+        passed_seconds = now - self._looked_at
+        self._looked_at = now
+        self.loop_lag_seconds = max(0.0, passed_seconds - LOOK_SECONDS)
+        self._awake_seconds += min(passed_seconds, 2 * LOOK_SECONDS)
+        if self.watched is None:
+            return
+        if self.watched.standing() is Standing.MEMBER:
+            self._member_at = now
+        self._note_places(self.watched)
+        for lane, seconds in self._motionless(self.watched):
+            if seconds > 2 * self._settings.stuck_seconds:
+                raise PartitionStuck(f"{lane!r} has not moved for {seconds:.0f} s, and nothing holds it")
+
+    def not_live(self, now: float) -> list[Reason]:
+        """Why a restart is due; empty when it is not."""
+        if self.failure is not None:
+            return [Reason(Condition.FAILED, self.failure)]
+        reasons = []
+        lag_seconds = max(self.loop_lag_seconds, now - self._looked_at - LOOK_SECONDS)
+        if lag_seconds > self._settings.loop_lag_seconds:
+            reasons.append(Reason(Condition.LOOP_LAGS, f"the event loop is {lag_seconds:.1f} s late"))
+        if self.watched is not None:
+            if failure := self.watched.client_failure():
+                reasons.append(Reason(Condition.CLIENT_ENDED, failure))
+            for lane, seconds in self._motionless(self.watched):
+                if seconds > self._settings.stuck_seconds:
+                    reasons.append(Reason(Condition.LANE_STUCK, f"{lane!r} has not moved for {seconds:.0f} s"))
+        return reasons
+
+    def not_ready(self, now: float) -> list[Reason]:
+        """Why this worker does not score all that it should; empty when it does."""
+        if self.lifecycle is not Lifecycle.RUNNING or self.watched is None:
+            return [Reason(Condition.NOT_RUNNING, f"the worker is {self.lifecycle.value}"), *self.not_live(now)]
+        return [*self.not_live(now), *self._outside(self.watched, now), *self._held(self.watched)]
+
+    def _outside(self, watched: Watched, now: float) -> Iterator[Reason]:
+        match watched.standing():
+            case Standing.MEMBER:
+                return
+            case Standing.REBALANCING if self._member_at is not None:
+                seconds = now - self._member_at
+                if seconds > self._rebalance_limit_seconds:
+                    yield Reason(Condition.REBALANCE_TOO_LONG, f"the group has been rebalancing for {seconds:.0f} s")
+            case Standing.REBALANCING:
+                yield Reason(Condition.NOT_A_MEMBER, "the worker is joining the group")
+            case Standing.OUTSIDE:
+                yield Reason(Condition.NOT_A_MEMBER, "the group's coordinator does not answer")
+
+    def _held(self, watched: Watched) -> Iterator[Reason]:
+        if watched.engine_restarting():
+            yield Reason(Condition.ENGINE_RESTARTING, "the engine died and is started again")
+        if refusal := watched.commit_refusal():
+            yield Reason(Condition.COMMITS_REFUSED, refusal)
+        for lane in watched.lanes.values():
+            if lane.held_by:
+                yield Reason(Condition.LANE_HELD, f"{lane.held_by} holds {lane!r}")
+
+    def _note_places(self, watched: Watched) -> None:
+        """Since when, in seconds that the loop ran, each lane's head is where it is and could move."""
+        places = {}
+        for lane in watched.lanes.values():
+            if lane.items and _should_move(lane, watched):
+                head = lane.items[0]
+                place = _Place(head, head.state, head.attempt, head.submitted, head.returned)
+                before = self._places.get(lane)
+                places[lane] = before if before and before[0] == place else (place, self._awake_seconds)
+        self._places = places
+
+    def _motionless(self, watched: Watched) -> Iterator[tuple[Lane, float]]:
+        """Lanes that could move and, at the last look, had not for so many seconds."""
+        for lane, (place, since) in self._places.items():
+            still_there = lane.items and lane.items[0] is place.head and lane.items[0].state is place.state
+            if still_there and _should_move(lane, watched):
+                yield lane, self._awake_seconds - since
+
+
+def _should_move(lane: Lane, watched: Watched) -> bool:
+    """Whether a lane that has something does not wait for anything but this process.
+
+    A chunk on its way out waits for its sinks, which have deadlines of their own and then hold the lane by name.
+    """
+    if lane.state is not LaneState.OPEN or lane.held_by or lane.outstanding or watched.engine_restarting():
+        return False
+    return lane.items[0].state is not ItemState.SETTLED or watched.commit_refusal() is None

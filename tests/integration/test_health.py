@@ -1,0 +1,273 @@
+"""/livez and /readyz of a worker process on Apache Kafka and Redis, as whoever probes it sees them."""
+
+import asyncio
+import json
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from aiokafka import AIOKafkaProducer
+
+from tests.conftest import CreateTopics
+from tests.integration.test_worker_scripted import worker_settings
+from tests.services.kafka import KafkaNode, create_topics
+from tests.services.process import free_port
+from tests.services.reading import committed_offsets, read_topic
+from tests.services.redis import RedisNode
+from tests.services.worker import WorkerProcess
+
+PATIENCE_SECONDS = 60.0
+NAMES = {"requests": "requests", "results": "results", "dead": "dead"}
+QUICK: dict[str, float] = {
+    "health.stuck_seconds": 2,
+    "kafka.session_timeout_seconds": 6,
+    "kafka.heartbeat_interval_seconds": 0.5,
+    "kafka.rebalance_timeout_seconds": 10,
+    "kafka.request_timeout_seconds": 15,
+    "kafka.delivery_timeout_seconds": 3,
+    "commit.timeout_seconds": 0.5,
+    "shutdown.revoke_seconds": 2,
+    "shutdown.drain_seconds": 3,
+}
+"""Every time limit short, in the proportions that the settings ask for."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To one probe. `conditions`: what is wrong, by name."""
+
+    status: int
+    text: str
+
+    @property
+    def conditions(self) -> set[str]:
+        return {line.partition(":")[0] for line in self.text.splitlines()} - {"ok"}
+
+
+class Probe:
+    """Asks one worker, as a kubelet does."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def ask(self, path: str, **headers: str) -> Answer:
+        """Raises aiohttp.ClientError while nobody listens, TimeoutError when nobody answers."""
+        timeout = aiohttp.ClientTimeout(total=5)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(self.url + path, headers=headers) as got,
+        ):
+            return Answer(got.status, await got.text())
+
+    async def until(self, path: str, wanted: Callable[[Answer], bool], what: str) -> Answer:
+        """The first answer that is wanted. Raises TimeoutError with the last one."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        answer: Answer | None = None
+        while True:
+            try:
+                answer = await self.ask(path)
+            except aiohttp.ClientConnectorError:
+                answer = None
+            if answer is not None and wanted(answer):
+                return answer
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path}: not within {PATIENCE_SECONDS:g} s: {what}; the last answer: {answer}")
+            await asyncio.sleep(0.05)
+
+    async def until_ready(self) -> None:
+        await self.until("/readyz", lambda answer: answer.status == 200, "ready")
+
+
+@asynccontextmanager
+async def probed(folder: Path, settings: Mapping[str, object]) -> AsyncIterator[tuple[WorkerProcess, Probe]]:
+    """A running worker and its probe; it does not outlive the block."""
+    port = free_port()
+    worker = WorkerProcess(folder, {**QUICK, **settings, "health.host": "127.0.0.1", "health.port": port})
+    worker.spawn()
+    try:
+        yield worker, Probe(port)
+    finally:
+        if worker.exit_code is None:
+            worker.send(signal.SIGKILL)
+            await worker.wait()
+
+
+async def publish(kafka: KafkaNode, topic: str, *documents: str) -> None:
+    """Score requests r0, r1 and so on, to partition 0."""
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
+    await producer.start()
+    for number, document in enumerate(documents):
+        request = {"id": f"r{number}", "task": "score", "query": "q", "document": document}
+        await producer.send_and_wait(topic, json.dumps(request).encode(), partition=0)
+    await producer.stop()
+
+
+async def test_the_port_answers_before_kafka_does(redis: RedisNode, tmp_path: Path) -> None:
+    """A broker that accepts connections and says nothing keeps the worker starting: alive, not ready."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = {
+            "kafka.bootstrap_servers": f"127.0.0.1:{silent.getsockname()[1]}",
+            "redis.url": redis.url,
+            "engine.kind": "scripted",
+        }
+        async with probed(tmp_path, settings) as (_, probe):
+            answer = await probe.until("/readyz", lambda answer: True, "an answer")
+            assert (answer.status, answer.text) == (503, "not_running: the worker is starting\n")
+            assert await probe.ask("/livez") == Answer(200, "ok\n")
+            told = json.loads((await probe.ask("/readyz", Accept="application/json")).text)
+            assert told == {
+                "ok": False,
+                "reasons": [{"condition": "not_running", "detail": "the worker is starting"}],
+            }
+
+
+async def test_a_port_in_use_is_refused_at_once_and_the_fix_is_named(redis: RedisNode, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = {"health.host": "127.0.0.1", "health.port": port, "engine.kind": "scripted", "redis.url": redis.url}
+        worker = WorkerProcess(tmp_path, settings)
+        worker.spawn()
+        assert await worker.wait() == 2
+        refusal = await refused(worker)
+        assert f"health.port is {port}" in refusal
+        assert "set a free port" in refusal
+
+
+async def refused(worker: WorkerProcess) -> str:
+    """Why it refused to start."""
+    return next(str(event["reason"]) for event in worker.events() if event["event"] == "refused to start")
+
+
+async def test_a_request_that_never_comes_back_ends_the_worker_which_says_where_it_was(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    async with probed(tmp_path, worker_settings(kafka, redis, names)) as (worker, probe):
+        await probe.until_ready()
+        assert await probe.ask("/livez") == Answer(200, "ok\n")
+        await publish(kafka, names["requests"], "good")
+        await read_topic(kafka.bootstrap_servers, names["results"], 1)
+        await publish(kafka, names["requests"], "!hold", "good")
+        stuck = await probe.until("/livez", lambda answer: answer.status == 503, "not live")
+        assert stuck.conditions == {"lane_stuck"}
+        assert await worker.wait() == 1
+        [end] = [event for event in worker.events() if event["event"] == "stopped" and "type" in event]
+        assert end["type"] == "PartitionStuck"
+        assert f"<Lane {names['requests']}[0] open watermark=1 next=3" in end["reason"]
+    committed = await committed_offsets(kafka.bootstrap_servers, "group." + names["requests"], names["requests"])
+    assert committed == {0: 1}, "what stood before it is done, the rest is for the next owner"
+
+
+async def test_without_redis_the_worker_is_unready_by_name_alive_and_comes_back(
+    kafka: KafkaNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    names = await topics(kafka, requests=2, results=2, dead=1)
+    redis = RedisNode(tmp_path / "redis")
+    await redis.start()
+    async with probed(tmp_path, worker_settings(kafka, redis, names)) as (worker, probe):
+        await probe.until_ready()
+        await redis.stop()
+        await publish(kafka, names["requests"], "good")
+        held = await probe.until("/readyz", lambda answer: answer.status == 503, "unready")
+        assert held.conditions == {"lane_held"}
+        assert f"redis holds <Lane {names['requests']}[0]" in held.text
+        end = time.monotonic() + 3 * QUICK["health.stuck_seconds"]
+        while time.monotonic() < end:
+            assert (await probe.ask("/livez")).status == 200, "a dependency's outage kills nobody"
+            await asyncio.sleep(0.2)
+        await redis.start()
+        await probe.until_ready()
+        assert await worker.stop() == 0
+    await redis.stop()
+
+
+async def test_without_its_broker_the_worker_is_unready_and_alive_and_comes_back(
+    redis: RedisNode, tmp_path: Path
+) -> None:
+    kafka = KafkaNode(tmp_path / "kafka")
+    await kafka.start()
+    await create_topics(kafka.bootstrap_servers, {"requests": 1, "results": 1, "dead": 1})
+    async with probed(tmp_path, worker_settings(kafka, redis, NAMES)) as (worker, probe):
+        await probe.until_ready()
+        await kafka.kill()
+        away = await probe.until("/readyz", lambda answer: answer.status == 503, "unready")
+        assert away.conditions <= {"not_a_member", "commits_refused"}
+        end = time.monotonic() + 3 * QUICK["health.stuck_seconds"]
+        while time.monotonic() < end:
+            assert (await probe.ask("/livez")).status == 200, "a broker's outage kills nobody"
+            await asyncio.sleep(0.2)
+        await kafka.start()
+        await probe.until_ready()
+        await publish(kafka, "requests", "good")
+        await read_topic(kafka.bootstrap_servers, "results", 1)
+        assert await worker.stop() == 0
+    await kafka.stop()
+
+
+async def test_a_rebalance_leaves_everyone_ready_and_a_worker_without_partitions_is_ready_too(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    settings = worker_settings(kafka, redis, names)
+    async with probed(tmp_path / "a", settings) as (first, probe):
+        await probe.until_ready()
+        seen: list[Answer] = []
+
+        async def watch() -> None:
+            while True:
+                seen.append(await probe.ask("/readyz"))
+                await asyncio.sleep(0.02)
+
+        watching = asyncio.create_task(watch())
+        async with probed(tmp_path / "b", settings) as (second, other):
+            await other.until_ready()
+            assert await second.stop() == 0
+        watching.cancel()
+        await asyncio.wait([watching])
+        assert len(seen) > 10
+        assert {answer.text for answer in seen} == {"ok\n"}
+        assert await first.stop() == 0
+
+
+async def test_a_draining_worker_is_alive_and_unready_until_it_is_gone(
+    kafka: KafkaNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    """Redis, which is away, makes the drain last as long as it may."""
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    redis = RedisNode(tmp_path / "redis")
+    await redis.start()
+    async with probed(tmp_path, worker_settings(kafka, redis, names)) as (worker, probe):
+        await probe.until_ready()
+        await redis.stop()
+        await publish(kafka, names["requests"], "good")
+        await probe.until("/readyz", lambda answer: answer.conditions == {"lane_held"}, "held")
+        worker.send(signal.SIGTERM)
+        answer = await probe.until("/readyz", lambda answer: "lane_held" not in answer.conditions, "not held any more")
+        assert answer.text == "not_running: the worker is draining\n"
+        assert await probe.ask("/livez") == Answer(200, "ok\n")
+        assert await worker.wait() == 0
+
+
+async def test_a_frozen_worker_does_not_answer_and_is_alive_again_after(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    """What stood still while the process did is not stuck."""
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    async with probed(tmp_path, worker_settings(kafka, redis, names)) as (worker, probe):
+        await probe.until_ready()
+        worker.send(signal.SIGSTOP)
+        asking = asyncio.create_task(probe.ask("/livez"))
+        await publish(kafka, names["requests"], "good")
+        done, _ = await asyncio.wait([asking], timeout=10)
+        assert done
+        assert isinstance(asking.exception(), TimeoutError)
+        worker.send(signal.SIGCONT)
+        await probe.until("/livez", lambda answer: answer.status == 200, "alive")
+        await read_topic(kafka.bootstrap_servers, names["results"], 1)
+        await probe.until_ready()
+        assert await worker.stop() == 0
