@@ -1,6 +1,7 @@
 """Workers on Apache Kafka and Redis under load, faults at random, and the judgement on what came of it."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -12,14 +13,15 @@ from tests.chaos.judgement import Judgement, Place, judge
 from tests.chaos.load import Load
 from tests.chaos.offsets import CommittedOffsets
 from tests.chaos.plan import Fault, Move, plan
+from tests.chaos.relay import Relay
 from tests.services.kafka import KafkaNode, create_topics
-from tests.services.process import ServerProcess
+from tests.services.process import ServerProcess, free_port
 from tests.services.redis import RedisNode
 
 NAME = "chaos"
 PARTITIONS = 8
 MAX_UNCOMMITTED_RECORDS, CHUNK_RECORDS = 50, 25
-DRAIN_SECONDS, STOP_GRACE_SECONDS = 8.0, 12.0
+DRAIN_SECONDS, STOP_GRACE_SECONDS = 8.0, 5.0
 CATCH_UP_SECONDS = 120.0
 LOOK_SECONDS = 0.5
 TAIL_BYTES = 3000
@@ -55,7 +57,12 @@ class Drill:
     """One run. `say` is told each move as it begins."""
 
     def __init__(self, folder: Path, options: Options, say: Callable[[str], None]) -> None:
+        relayed_port = free_port(count=2)
+        relay_port = relayed_port + 1
+        self._relay = Relay(relay_port, relayed_port)
+        self._relayed_servers = f"127.0.0.1:{relay_port}"
         self._kafka = KafkaNode(folder / "kafka")
+        self._kafka.properties |= relayed_listener(self._kafka.port, relayed_port, relay_port)
         self._redis = RedisNode(folder / "redis", DURABLE)
         self._place = Place(self._kafka.bootstrap_servers, self._redis.url, NAME)
         self._folder = folder
@@ -72,7 +79,8 @@ class Drill:
             topics = self._place.topics
             wanted = dict.fromkeys((topics.requests, topics.results, topics.dead_letters), PARTITIONS)
             await create_topics(self._place.bootstrap_servers, wanted)
-            return await self._with_servers()
+            async with self._relay:
+                return await self._with_servers()
         finally:
             for keeping in self._keeping:
                 keeping.cancel()
@@ -84,7 +92,9 @@ class Drill:
         options, place = self._options, self._place
         load = Load(place.bootstrap_servers, place.topics.requests, PARTITIONS, options.requests_per_second)
         offsets = CommittedOffsets(place.bootstrap_servers, NAME, place.topics.requests)
-        lasting = [self._open_slot(str(number)) for number in range(options.workers)]
+        # Every other one through the relay: when that fails, the rest takes over from workers that are alive.
+        ways = itertools.cycle((self._relayed_servers, place.bootstrap_servers))
+        lasting = [self._open_slot(str(number), next(ways)) for number in range(options.workers)]
         await asyncio.gather(*(slot.until_running() for slot in lasting))
         moves = plan(options.seed, options.seconds, options.workers)
         async with asyncio.TaskGroup() as tasks:
@@ -121,23 +131,35 @@ class Drill:
             Fault.EXTRA_WORKER: lambda: self._join_and_leave(f"extra-{move.at_seconds:.0f}", hold_seconds),
             Fault.KILL_BROKER: lambda: _kill(self._kafka, self._broker_free, hold_seconds),
             Fault.FREEZE_BROKER: lambda: _freeze(self._kafka, self._broker_free, hold_seconds),
+            Fault.CUT_NETWORK: lambda: self._relay.cut(hold_seconds),
+            Fault.STALL_NETWORK: lambda: self._relay.stall(hold_seconds),
             Fault.KILL_REDIS: lambda: _kill(self._redis, self._redis_free, hold_seconds),
             Fault.FREEZE_REDIS: lambda: _freeze(self._redis, self._redis_free, hold_seconds),
         }
         return moves[move.fault]()
 
     async def _join_and_leave(self, name: str, hold_seconds: float) -> None:
-        slot = self._open_slot(name)
+        slot = self._open_slot(name, self._relayed_servers)
         await slot.until_running()
         await asyncio.sleep(hold_seconds)
         await slot.retire()
 
-    def _open_slot(self, name: str) -> Slot:
-        settings = SETTINGS | self._place.settings
+    def _open_slot(self, name: str, bootstrap_servers: str) -> Slot:
+        settings = SETTINGS | self._place.settings | {"kafka.bootstrap_servers": bootstrap_servers}
         slot = Slot(name, self._folder / f"worker-{name}", settings, DRAIN_SECONDS + STOP_GRACE_SECONDS)
         self._slots.append(slot)
         self._keeping.append(asyncio.create_task(slot.keep_up()))
         return slot
+
+
+def relayed_listener(port: int, relayed_port: int, relay_port: int) -> dict[str, str]:
+    """Broker properties: who comes through the relay is told to come back through the relay."""
+    controller = port + 1
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},RELAYED://127.0.0.1:{relayed_port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},RELAYED://127.0.0.1:{relay_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,RELAYED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
 
 
 async def _kill(server: ServerProcess, free: asyncio.Lock, down_seconds: float) -> None:

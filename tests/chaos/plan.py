@@ -20,6 +20,8 @@ class Fault(StrEnum):
     EXTRA_WORKER = "one more worker, for a while"
     KILL_BROKER = "kill -9 of the broker"
     FREEZE_BROKER = "the broker frozen"
+    CUT_NETWORK = "the network of every other worker cut"
+    STALL_NETWORK = "the network of every other worker stalled"
     KILL_REDIS = "kill -9 of Redis"
     FREEZE_REDIS = "Redis frozen"
 
@@ -31,6 +33,8 @@ HOLD_SECONDS = {
     Fault.EXTRA_WORKER: (1.0, 8.0),
     Fault.KILL_BROKER: (0.0, 3.0),
     Fault.FREEZE_BROKER: (1.0, 12.0),
+    Fault.CUT_NETWORK: (0.0, 10.0),
+    Fault.STALL_NETWORK: (4.0, 10.0),
     Fault.KILL_REDIS: (0.5, 5.0),
     Fault.FREEZE_REDIS: (0.5, 8.0),
 }
