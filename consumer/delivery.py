@@ -42,11 +42,13 @@ class Delivery:
         writes = []
         if out.results:
             partition = lane.partition.partition
-            writes.append(self._until_taken(lane, lambda: self._results.write(partition, out.results)))
+            writes.append(self._until_taken(lane, "results topic", lambda: self._results.write(partition, out.results)))
         if out.dead_letters:
-            writes.append(self._until_taken(lane, lambda: self._dead_letters.write(out.dead_letters)))
+            writes.append(
+                self._until_taken(lane, "dead-letter topic", lambda: self._dead_letters.write(out.dead_letters))
+            )
         if out.scores and self._mode is RedisMode.REQUIRED:
-            writes.append(self._until_taken(lane, lambda: self._cache(out.scores)))
+            writes.append(self._until_taken(lane, "redis", lambda: self._cache(out.scores)))
         elif out.scores:
             writes.append(self._try_to_cache(out.scores))
         await asyncio.gather(*writes)
@@ -66,17 +68,16 @@ class Delivery:
         else:
             self._losing = False
 
-    async def _until_taken(self, lane: Lane, write: Callable[[], Awaitable[object]]) -> None:
-        retry_seconds, held = FIRST_RETRY_SECONDS, ""
+    async def _until_taken(self, lane: Lane, sink: str, write: Callable[[], Awaitable[object]]) -> None:
+        retry_seconds = FIRST_RETRY_SECONDS
         while lane.state is not LaneState.CLOSED:
             try:
                 await write()
             except DependencyUnavailable as unavailable:
-                lane.holds.add(unavailable.dependency)
-                held = unavailable.dependency
+                lane.holds.add(sink)
                 log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
                 await asyncio.sleep(retry_seconds)
                 retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
             else:
-                lane.holds.discard(held)
+                lane.holds.discard(sink)
                 return

@@ -73,7 +73,7 @@ class Lane:
 
     @property
     def held_by(self) -> str | None:
-        """What this lane waits for by name (kafka, redis, breaker); None when nothing keeps it."""
+        """What this lane waits for, by name (results topic, dead-letter topic, redis, breaker); None if nothing."""
         return ", ".join(sorted(self.holds)) or None
 
     @property

@@ -28,10 +28,10 @@ def page() -> str:
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
         parts.append(f"\n## {section}\n\n{(model.__doc__ or '').strip()}\n\n{TABLE_HEAD}")
-        parts.extend(
-            f"| `{section}.{name}` | {_shown(one.get_default(call_default_factory=True))} | {one.description} |\n"
-            for name, one in model.model_fields.items()
-        )
+        for name, one in model.model_fields.items():
+            default = _shown(one.get_default(call_default_factory=True))
+            meaning = " ".join((one.description or "").split())
+            parts.append(f"| `{section}.{name}` | {default} | {meaning} |\n")
     return "".join(parts)
 
 

@@ -83,12 +83,14 @@ def pace_empty_fetches(consumer: AIOKafkaConsumer, least_seconds: float) -> None
 
     async def paced(*request: object) -> bool:
         begun = time.monotonic()
-        something = bool(await fetch(*request))
-        if not something:
-            try:
+        try:
+            something = bool(await fetch(*request))
+            if not something:
                 await asyncio.sleep(begun + least_seconds - time.monotonic())
-            except asyncio.CancelledError:
-                return False  # as the original does: its caller reads the answer of a fetch that it cancelled
+        except asyncio.CancelledError:
+            # As the original does, save when it pauses after a failure: its caller reads the answer of a fetch that it
+            # cancelled, and a stop() would end half-way.
+            return False
         return something
 
     consumer._fetcher._proc_fetch_request = paced

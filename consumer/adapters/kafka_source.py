@@ -123,7 +123,17 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """
         self._round = asyncio.create_task(self._fetch_round(room, receive, wait_seconds))
         await asyncio.wait([self._round])
-        return 0 if self._round.cancelled() else self._round.result()
+        if self._round.cancelled():
+            return 0
+        try:
+            return self._round.result()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            # Told once and then forgotten by the client, which goes on trying: a coordinator that restarts, for one.
+            log.warning("fetching goes on after %r", error)
+            await asyncio.sleep(wait_seconds)
+            return 0
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """The group's committed offset, None when there is none. Raises DependencyUnavailable."""
