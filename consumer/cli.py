@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +52,8 @@ def run(
 ) -> None:
     """Run a worker until SIGTERM or Ctrl-C, which drain it; a second one quits at once."""
     settings = _settings(config, override, model, bootstrap_servers, redis_url)
-    from consumer.worker import main as run_worker  # noqa: PLC0415 -- heavy
+    with _needs_the_engine():
+        from consumer.worker import main as run_worker  # noqa: PLC0415 -- heavy
 
     raise typer.Exit(run_worker(settings))
 
@@ -65,7 +68,8 @@ def check(
 ) -> None:
     """Find out what would keep a worker from starting, each with its fix; exit 2 if anything would."""
     settings = _settings(config, override, model, bootstrap_servers, redis_url)
-    from consumer.worker import check as check_worker  # noqa: PLC0415 -- heavy
+    with _needs_the_engine():
+        from consumer.worker import check as check_worker  # noqa: PLC0415 -- heavy
 
     raise typer.Exit(check_worker(settings))
 
@@ -107,7 +111,8 @@ def ceiling(
 ) -> None:
     """Measure the engine alone: vLLM offline on these requests' own token ids; prints one JSON object."""
     settings = _settings(config, override, model, None, None)
-    from consumer.adapters.vllm_offline import measure_ceiling  # noqa: PLC0415 -- heavy
+    with _needs_the_engine():
+        from consumer.adapters.vllm_offline import measure_ceiling  # noqa: PLC0415 -- heavy
 
     measure_ceiling(settings, requests, sys.stdout)
 
@@ -132,6 +137,18 @@ def _settings(
         return load_settings(overrides)
     except SettingsInvalid as invalid:
         typer.echo(f"settings: {invalid}", err=True)
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def _needs_the_engine() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        typer.echo(
+            f"{missing}: this command needs the worker's own packages; install scorestream[cpu] or scorestream[cuda]",
+            err=True,
+        )
         raise typer.Exit(2) from None
 
 
