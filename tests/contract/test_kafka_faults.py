@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as ClientPartition
-from aiokafka.errors import InvalidSessionTimeoutError
+from aiokafka.errors import InvalidSessionTimeoutError, NodeNotReadyError
 from aiokafka.record.util import calc_crc32c
 
 from consumer.adapters import kafka_internals
-from consumer.adapters.kafka_source import KafkaSource, UndecodableRecord
+from consumer.adapters.kafka_source import KafkaSource
 from consumer.adapters.kafka_writer import KafkaResultWriter
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
 from consumer.records import Message, TopicPartition
@@ -55,16 +55,19 @@ async def own_kafka(tmp_path: Path) -> AsyncIterator[KafkaNode]:
     await node.stop()
 
 
-async def test_an_undecodable_record_is_named_after_all_good_ones_before_it(cluster: BrokerCluster) -> None:
+async def test_an_undecodable_record_is_handed_over_as_its_place_alone(
+    cluster: BrokerCluster,
+) -> None:
     await cluster.publish(0, [b"a", b"b", b"c"])
+    await publish_undecodable(cluster, 0)
     await publish_undecodable(cluster, 0)
     await cluster.publish(0, [b"after"])
     await cluster.publish(1, [b"other"] * 5)
     source, receiver = cluster.source(), Receiver()
     await joined(source, receiver, 2)
-    with pytest.raises(UndecodableRecord, match=rf"{cluster.topic}-0: the record at offset 3 .*--to-offset 4"):
-        await fetch_until(source, receiver, lambda: False)
-    assert receiver.values[TopicPartition(cluster.topic, 0)] == [b"a", b"b", b"c"]
+    place = TopicPartition(cluster.topic, 0)
+    await fetch_until(source, receiver, lambda: len(receiver.values.get(place, ())) == 6)
+    assert receiver.values[place] == [b"a", b"b", b"c", None, None, b"after"]
     await source.leave()
 
 
@@ -179,6 +182,25 @@ async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: K
             own_kafka.thaw()
     left = {repr(task.get_coro()) for task in asyncio.all_tasks()}
     assert not {name for name in left if "Coordinator" in name or "Fetcher" in name or "Sender" in name}
+
+
+async def test_leaving_does_not_raise_while_the_client_pauses_after_a_failed_fetch(cluster: BrokerCluster) -> None:
+    source, receiver = KafkaSource(cluster.kafka, 2.0), Receiver()
+    await joined(source, receiver, 2)
+    consumer = source._consumer
+    send, failing = consumer._client.send, asyncio.Event()
+
+    async def refuse_fetches(node_id: int, request: Any, **options: Any) -> Any:
+        if type(request).__name__.startswith("FetchRequest"):
+            failing.set()
+            raise NodeNotReadyError
+        return await send(node_id, request, **options)
+
+    consumer._fetcher._retry_backoff = 60.0
+    consumer._client.send = refuse_fetches
+    await failing.wait()
+    await source.leave()
+    assert not [task for task in asyncio.all_tasks() if "Fetcher" in repr(task.get_coro())]
 
 
 async def test_a_topic_limit_lowered_while_running_holds_the_lane(kafka: KafkaNode) -> None:
