@@ -57,6 +57,8 @@ class SourceRecord:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    undecodable: str | None = None
+    """Why the client could not decode it; then nothing but its place is known."""
 
     @property
     def size_bytes(self) -> int:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka import TopicPartition as ClientPartition
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import (
     CommitFailedError,
     CorruptRecordException,
@@ -24,6 +23,7 @@ from aiokafka.errors import (
 from aiokafka.structs import ConsumerRecord
 
 from consumer.adapters import kafka_internals
+from consumer.adapters.kafka_consumer import new_consumer, source_record
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
 from consumer.records import SourceRecord, Standing, TopicPartition
@@ -31,7 +31,6 @@ from consumer.sections import KafkaSettings
 
 log = structlog.get_logger()
 
-_NEVER_MS = 2**31 - 1
 _MEMBERSHIP_GONE = (
     CommitFailedError,
     IllegalGenerationError,
@@ -40,13 +39,11 @@ _MEMBERSHIP_GONE = (
     UnknownMemberIdError,
 )
 _UNDECODABLE = (UnicodeDecodeError, CorruptRecordException)
+_NOT_UTF8 = "the record cannot be decoded: a header key is not UTF-8; fetch it by its topic, partition and offset"
 
 
 class UndecodableRecord(Exception):
-    """The client cannot decode a record (a header key that is not UTF-8, a wrong checksum): this partition is stuck.
-
-    Going past it is the operator's decision, because nothing of it can be read: not even its id.
-    """
+    """A record's checksum is wrong: what the broker holds is not what was written. Going past it is the operator's."""
 
     def __init__(self, partition: TopicPartition, position: int | None, group: str, cause: Exception) -> None:
         topic, number = partition
@@ -97,7 +94,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         Raises DependencyUnavailable when no broker answers.
         """
         self._assigned, self._revoked = assigned, revoked
-        self._consumer = _consumer(self._kafka)
+        self._consumer = new_consumer(self._kafka)
         try:
             await self._consumer.start()
         except KafkaError as error:
@@ -261,13 +258,24 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             ) from error
         except _UNDECODABLE as error:
             if len(partitions) == 1 and limit == 1:
-                [partition] = partitions
-                position = kafka_internals.position(self._consumer, partition)
-                raise UndecodableRecord(partition, position, self._kafka.group_id, error) from error
+                return self._step_over(partitions[0], error, receive)
             # aiokafka withholds the good records before the bad one: one at a time they come, and the bad one is known.
             self._suspects.update(partitions)
             return 0
         return sum(self._hand_over(partition, answer.get(partition, ()), receive) for partition in partitions)
+
+    def _step_over(self, partition: TopicPartition, error: Exception, receive: Receive) -> int:
+        """Hand over the place of a record with a header key that is not UTF-8. Raises UndecodableRecord for worse."""
+        position = kafka_internals.position(self._consumer, partition)
+        if position is None or not isinstance(error, UnicodeDecodeError):
+            raise UndecodableRecord(partition, position, self._kafka.group_id, error) from error
+        log.error("%s-%s: the record at offset %s has a header key that is not UTF-8", *partition, position)
+        self._consumer.seek(ClientPartition(*partition), position + 1)
+        self._suspects.discard(partition)
+        self._positions[partition] = position + 1
+        record = SourceRecord(*partition, position, 0, None, None, (), undecodable=_NOT_UTF8)
+        receive(partition, [record], position + 1)
+        return 1
 
     def _hand_over(self, partition: TopicPartition, records: Sequence[ConsumerRecord], receive: Receive) -> int:
         """Not a coroutine: the guarantees in the class's docstring rest on it."""
@@ -279,7 +287,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if position is None or position == self._positions.get(partition):
             return 0
         self._positions[partition] = position
-        receive(partition, [_source_record(record) for record in records], position)
+        receive(partition, [source_record(record) for record in records], position)
         return len(records)
 
     @asynccontextmanager
@@ -295,39 +303,3 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not error.retriable:
                 raise
             raise DependencyUnavailable("kafka", f"{operation}: {error!r}") from error
-
-
-def _consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
-    class OwnAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka is untyped
-        """aiokafka keeps a member's previous partitions on the class: members of one process would share them."""
-
-    return AIOKafkaConsumer(
-        bootstrap_servers=kafka.bootstrap_servers,
-        client_id="scorestream",
-        group_id=kafka.group_id,
-        group_instance_id=kafka.group_instance_id,
-        enable_auto_commit=False,
-        auto_offset_reset=kafka.auto_offset_reset.value,
-        isolation_level="read_committed",
-        partition_assignment_strategy=(OwnAssignor,),
-        session_timeout_ms=round(kafka.session_timeout_seconds * 1000),
-        heartbeat_interval_ms=round(kafka.heartbeat_interval_seconds * 1000),
-        rebalance_timeout_ms=round(kafka.rebalance_timeout_seconds * 1000),
-        request_timeout_ms=round(kafka.request_timeout_seconds * 1000),
-        # Whether the worker makes progress is the watchdog's question: a long outage must not cost the membership.
-        max_poll_interval_ms=_NEVER_MS,
-        fetch_max_wait_ms=kafka.fetch_max_wait_ms,
-        max_partition_fetch_bytes=kafka.max_partition_fetch_bytes,
-    )
-
-
-def _source_record(record: ConsumerRecord) -> SourceRecord:
-    return SourceRecord(
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        timestamp_ms=record.timestamp,
-        key=record.key,
-        value=record.value,
-        headers=record.headers,
-    )

@@ -44,6 +44,8 @@ class Preparer:
         return [one if isinstance(one, Refusal) else self._prepare(one, next(encoded)) for one in parsed]
 
     def _parse(self, record: SourceRecord) -> _Parsed | Refusal:
+        if record.undecodable is not None:
+            return Refusal(ErrorCode.MALFORMED, record.undecodable)
         try:
             request = parse_request(record.value, self._limits)
         except WireError as wrong:

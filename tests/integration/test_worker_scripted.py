@@ -1,5 +1,6 @@
 """The whole worker as a process on Apache Kafka and Redis, with made-up scores: what it does with any input."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -95,3 +96,24 @@ async def publish(
         await producer.send(topic, value, partition=partition)
     await producer.stop()
     return good, bad
+
+
+async def test_a_header_key_that_is_not_utf8_costs_its_record_alone(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, kcat: str, tmp_path: Path
+):
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    publish_to = [kcat, "-P", "-b", kafka.bootstrap_servers, "-t", names["requests"], "-p", "0"]
+    for header, name in ((b"plain=1", b"before"), (b"\xff\xfe=1", b"bad"), (b"plain=1", b"after")):
+        value = b'{"id":"%s","task":"score","query":"q","document":"d"}\n' % name
+        process = await asyncio.create_subprocess_exec(*publish_to, "-H", header, stdin=asyncio.subprocess.PIPE)
+        await process.communicate(value)
+        assert process.returncode == 0
+    worker = WorkerProcess(tmp_path, worker_settings(kafka, redis, names))
+    await worker.start()
+    results = await read_topic(kafka.bootstrap_servers, names["results"], 2)
+    [letter] = await read_topic(kafka.bootstrap_servers, names["dead"], 1)
+    assert await worker.stop() == 0
+    assert [json.loads(record.value)["id"] for record in results] == ["before", "after"]
+    headers = dict(letter.headers)
+    assert headers["scorestream-error-code"] == b"malformed"
+    assert headers["scorestream-source-offset"] == b"1"

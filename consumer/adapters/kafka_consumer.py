@@ -1,0 +1,51 @@
+"""How the consuming client is set up, and what its records are to us."""
+
+from __future__ import annotations
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.structs import ConsumerRecord
+
+from consumer.records import SourceRecord
+from consumer.sections import KafkaSettings
+
+_NEVER_MS = 2**31 - 1
+
+
+def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
+    """Not started. No deserialisers, no automatic commits."""
+
+    class OwnAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka is untyped
+        """aiokafka keeps a member's previous partitions on the class: members of one process would share them."""
+
+    return AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_id="scorestream",
+        group_id=kafka.group_id,
+        group_instance_id=kafka.group_instance_id,
+        enable_auto_commit=False,
+        auto_offset_reset=kafka.auto_offset_reset.value,
+        isolation_level="read_committed",
+        partition_assignment_strategy=(OwnAssignor,),
+        session_timeout_ms=round(kafka.session_timeout_seconds * 1000),
+        heartbeat_interval_ms=round(kafka.heartbeat_interval_seconds * 1000),
+        rebalance_timeout_ms=round(kafka.rebalance_timeout_seconds * 1000),
+        request_timeout_ms=round(kafka.request_timeout_seconds * 1000),
+        # Whether the worker makes progress is the watchdog's question: a long outage must not cost the membership.
+        max_poll_interval_ms=_NEVER_MS,
+        fetch_max_wait_ms=kafka.fetch_max_wait_ms,
+        max_partition_fetch_bytes=kafka.max_partition_fetch_bytes,
+    )
+
+
+def source_record(record: ConsumerRecord) -> SourceRecord:
+    """One record, its bytes untouched."""
+    return SourceRecord(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+    )
