@@ -177,7 +177,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             return
         stopping = asyncio.create_task(self._consumer.stop())
         await asyncio.wait([stopping], timeout=self._timeout_seconds)
-        if not stopping.done() or stopping.exception() is not None:
+        if not stopping.done() or stopping.cancelled() or stopping.exception() is not None:
             log.warning("did not leave the group; the session has to expire", group=self._kafka.group_id)
             stopping.cancel()
             await kafka_internals.abandon_consumer(self._consumer)
