@@ -16,9 +16,13 @@ os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 # GiB. Else vLLM on CPU wants 92 % of the machine's memory free for a KV cache; pooling models need little or none.
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+# The engine is started from a process with threads, which must not be forked; and a forked engine would not load the
+# plugin that ends it with the worker (vllm_children.py).
+os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
 
 import vllm
 import vllm.exceptions
+from packaging.version import Version
 from vllm.config import PoolerConfig, VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.pooling_params import PoolingParams
@@ -73,8 +77,25 @@ _FIXED = (
 """Arguments without which the adapter would not be right."""
 
 
+_POOLERS_WITH_LAYERS = ("BertForSequenceClassification", "ModernBertForSequenceClassification")
+_POOLER_LAYERS_KEPT_SINCE = (0, 32)
+"""Where raw numbers are asked for, older releases also leave out layers of the model's own between pooling and head:
+BERT's tanh, ModernBERT's GELU and norm. Seen on 0.26.0 (logits of 83 that are 31), read in its source; kept in 0.32.0.
+"""
+
+
+def _check_head(card: ModelCard) -> None:
+    release = Version(vllm.__version__).release
+    if card.architecture in _POOLERS_WITH_LAYERS and release < _POOLER_LAYERS_KEPT_SINCE:
+        raise SettingsInvalid(
+            f"engine.model: vLLM {vllm.__version__} computes wrong logits for {card.architecture}: "
+            "install vLLM 0.32 or newer"
+        )
+
+
 def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
     """Arguments of vLLM's engine, by name. Raises SettingsInvalid for what `engine.args` cannot be."""
+    _check_head(card)
     known = {field.name for field in fields(AsyncEngineArgs)}
     for name in settings.args:
         if name in _OWN:
