@@ -135,7 +135,7 @@ class EngineSettings(_Section):
     revision: str | None = None
     """Of the model."""
     served_names: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_list)] = ()
-    """Names a request's `model` may use; default: the model's own name."""
+    """Names a request's `model` may use, the first of which stands in results; default: the model's own name."""
     dtype: str = "auto"
     """vLLM's dtype; float32 on CPU keeps scores equal to transformers."""
     max_model_len: PositiveInt | None = None

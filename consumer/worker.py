@@ -137,7 +137,7 @@ class Worker:
             worker_version=version("scorestream"),
         )
         preparer = Preparer(tasks, encoder, card.served_names, request_limits)
-        answerer = Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits)
+        answerer = Answerer(tasks, ModelIdentity(card.served_names[0], card.revision, card.fingerprint), answer_limits)
         return Flow(ports, preparer, answerer, settings, self._clock)
 
     async def _until_stopped(self, flow: Flow, engine: ScoringEngine, looking: asyncio.Task[None]) -> None:
