@@ -27,7 +27,7 @@ from consumer.errors import EngineDead
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore
-from consumer.item import Item, ItemState
+from consumer.item import Item, ItemState, Scored
 from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.membership import Membership
@@ -182,10 +182,7 @@ class Flow:
                 continue
             batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
             for item in batch.expired:
-                self._settle(
-                    item,
-                    self._answerer.refuse(item.record, item.attempt, refusal_for(item, ErrorCode.EXPIRED, EXPIRED)),
-                )
+                self._refuse(item, ErrorCode.EXPIRED, EXPIRED)
             if batch.pieces:
                 self.window.take(len(batch.inputs), batch.tokens)
                 self._tasks.create_task(self._score_batch(batch))
@@ -208,9 +205,12 @@ class Flow:
         self.tally.scored_sequences += len(batch.inputs)
         self.tally.scored_tokens += batch.tokens
         complete = batch.put_back(outputs, self._clock.monotonic())
-        outcomes = await self._in_thread(self._answer, complete)
-        for item, outcome in zip(complete, outcomes, strict=True):
-            self._settle(item, outcome)
+        # Taken now: while the stage runs, the breaker may open and forget these attempts.
+        scored = [item.scored for item in complete]
+        outcomes = await self._in_thread(self._answer, scored)
+        for item, (_, attempt, _, _), outcome in zip(complete, scored, outcomes, strict=True):
+            if item.attempt == attempt:
+                self._settle(item, outcome)
 
     async def _engine_died(self, batch: MicroBatch, death: EngineDead) -> None:
         """Suspect what was inside, put it back to be replayed alone, and restart the engine. Raises when it may not."""
@@ -231,8 +231,8 @@ class Flow:
             raise
         self._engine_lives = True
 
-    def _answer(self, items: Sequence[Item]) -> list[Outcome]:
-        return [self._answerer.answer(*item.scored) for item in items]
+    def _answer(self, scored: Sequence[Scored]) -> list[Outcome]:
+        return [self._answerer.answer(*one) for one in scored]
 
     def _refuse(self, item: Item, code: ErrorCode, message: str) -> None:
         refusal = refusal_for(item, code, message)

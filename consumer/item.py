@@ -18,6 +18,10 @@ RESERVED_RESULT_BYTES = 2048
 """A small result with its headers; the true size replaces the estimate when the record is settled."""
 
 
+Scored = tuple[SourceRecord, int, Prepared, list[EngineOutput]]
+"""What the shape stage needs of one attempt: record, attempt, prepared request, one output per input."""
+
+
 class LedgerFault(Exception):
     """An event that cannot follow from the ones before. This is a bug, or the topic was made anew under us."""
 
@@ -65,7 +69,7 @@ class Item:
         return self.state in (ItemState.RECEIVED, ItemState.STARTED)
 
     @property
-    def scored(self) -> tuple[SourceRecord, int, Prepared, list[EngineOutput]]:
+    def scored(self) -> Scored:
         """What the shape stage needs. Caller: the flow, once the engine has returned every sequence."""
         if self.prepared is None or self.returned < len(self.outputs):
             raise LedgerFault(f"offset {self.offset} is not complete. This is a bug.")

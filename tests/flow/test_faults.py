@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 
 import pytest
@@ -357,3 +358,24 @@ async def test_answers_that_still_leave_do_not_hide_that_the_partition_is_held(m
     worker.results.open.set()
     await world.until(lambda: world.committed() == leaving, "the good answers are committed")
     assert lane.held_by == "breaker"
+
+
+async def test_the_breaker_may_open_while_other_micro_batches_are_being_shaped(make_world: MakeWorld, monkeypatch):
+    world = make_world()
+    world.publish(300)
+    worker = await world.start(
+        breaker__window_records=5, breaker__share=0.5, breaker__probe_seconds=0.05, micro_batch__max_records=4
+    )
+    task = worker.flow._preparer._tasks["score"]
+    shape = task.shape
+
+    def slow_and_broken(prepared, outputs):
+        time.sleep(0.002)
+        raise RuntimeError("a bad deployment")
+
+    monkeypatch.setattr(task, "shape", slow_and_broken)
+    lane = next(iter(worker.flow.ledger.lanes.values()))
+    await world.until(lambda: lane.items and lane.items[0].attempt > 3, "it is held and was probed")
+    monkeypatch.setattr(task, "shape", shape)
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
