@@ -2,7 +2,7 @@
 
 A document can misbehave on purpose. Each of the words in `WORDS` is one token of its own:
 `!reject` is refused by the engine, `!nan` comes back as not-a-number, `!die` kills the engine, `!hold` waits for
-`release`.
+`release`, each `!wait` takes a second more, and `!hang` silences the engine: it lives, and answers nothing any more.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from schemas.errors import ErrorCode
 VOCABULARY = 30_000
 EMBEDDING_DIMENSIONS = 8
 START, SEPARATOR = 1, 2
-REJECT, NAN, DIE, HOLD = 3, 4, 5, 6
-WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD}
+REJECT, NAN, DIE, HOLD, WAIT, HANG = 3, 4, 5, 6, 7, 8
+WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD, "!wait": WAIT, "!hang": HANG}
 """What a text can ask for."""
 _FIRST_WORD_ID = 10
 
@@ -74,7 +74,7 @@ def scripted_output(one: EngineInput) -> EngineOutput:
     return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Submitted:
     inputs: Sequence[EngineInput]
     future: asyncio.Future[list[EngineOutput]]
@@ -90,6 +90,7 @@ class ScriptedEngine:
         self._queue: deque[_Submitted] = deque()
         self._held: list[_Submitted] = []
         self._dead = False
+        self._hangs = False
         self._work = asyncio.Event()
         self._loop = asyncio.get_running_loop().create_task(self._run())
         self.largest_queue_sequences = 0
@@ -102,10 +103,11 @@ class ScriptedEngine:
             future.set_exception(EngineDead("the scripted engine is dead"))
         elif any(HOLD in one.token_ids for one in inputs):
             self._held.append(submitted)
+        elif wait_seconds := max((one.token_ids.count(WAIT) for one in inputs), default=0):
+            self._held.append(submitted)
+            asyncio.get_running_loop().call_later(wait_seconds, self._release, submitted)
         else:
-            self._queue.append(submitted)
-            self.largest_queue_sequences = max(self.largest_queue_sequences, self.queued_sequences)
-            self._work.set()
+            self._enqueue(submitted)
         return future
 
     @property
@@ -115,13 +117,24 @@ class ScriptedEngine:
 
     def release(self) -> None:
         """Let the held micro-batches go."""
-        self._queue.extend(self._held)
-        self._held.clear()
+        for submitted in list(self._held):
+            self._release(submitted)
+
+    def _release(self, submitted: _Submitted) -> None:
+        if submitted in self._held:
+            self._held.remove(submitted)
+            self._enqueue(submitted)
+
+    def _enqueue(self, submitted: _Submitted) -> None:
+        self._queue.append(submitted)
+        self.largest_queue_sequences = max(self.largest_queue_sequences, self.queued_sequences)
         self._work.set()
 
     async def ping(self, timeout_seconds: float) -> None:
-        """Raises EngineDead once it died."""
-        del timeout_seconds
+        """Raises EngineDead once it died, and when it does not answer in time because it hangs."""
+        if self._hangs:
+            await asyncio.sleep(timeout_seconds)
+            raise EngineDead(f"the scripted engine did not answer in {timeout_seconds:g} s")
         if self._dead:
             raise EngineDead("the scripted engine is dead")
 
@@ -133,7 +146,7 @@ class ScriptedEngine:
     async def _run(self) -> None:
         while not self._dead:
             self._work.clear()
-            while self._queue:
+            while self._queue and not self._hangs:
                 await asyncio.sleep(self._step_seconds)
                 self._step()
             await self._work.wait()
@@ -146,6 +159,9 @@ class ScriptedEngine:
             now = submitted.inputs[done : done + room]
             if any(DIE in one.token_ids for one in now):
                 self.die()
+                return
+            if any(HANG in one.token_ids for one in now):
+                self._hangs = True
                 return
             submitted.outputs.extend(scripted_output(one) for one in now)
             room -= len(now)
