@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from consumer.interfaces import ScoringEngine, TextEncoder
-from consumer.model_card import ModelCard, ModelKind, Scale, recognise
+from consumer.model.card import ModelCard, ModelKind, Scale
+from consumer.model.recognise import recognise
 from consumer.sections import EngineKind, EngineSettings
 
 

@@ -29,7 +29,7 @@ from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
 from consumer.interfaces import ScoringEngine, TextEncoder
 from consumer.loading import load_model, start_engine
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.records import ModelIdentity
 from consumer.revival import RevivableEngine
 from consumer.settings import Settings

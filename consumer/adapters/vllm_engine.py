@@ -25,7 +25,7 @@ from consumer.adapters.vllm_versions import (
     pooling_params,
 )
 from consumer.errors import EngineDead
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.records import EngineInput, EngineOutput, InputRejected
 from consumer.sections import EngineSettings
 from schemas.errors import ErrorCode

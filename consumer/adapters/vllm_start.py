@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.sections import EngineSettings
 
 if TYPE_CHECKING:

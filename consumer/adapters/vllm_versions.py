@@ -31,7 +31,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from consumer.errors import SettingsInvalid
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.records import Pooling
 from consumer.sections import EngineSettings
 

@@ -1,14 +1,14 @@
 """The tasks, one file each.
 
 A new one is a file with a class of the shape `consumer.interfaces.Task`, a line in `_TASKS`, and its name beside the
-kinds of model that can do it (`consumer.model_card.TASKS`).
+kinds of model that can do it (`consumer.model.card.TASKS`).
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from consumer.interfaces import Task, TextEncoder
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.sections import LimitSettings
 from consumer.tasks.classify import Classify
 from consumer.tasks.embed import Embed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from consumer.interfaces import EncodedText, TextEncoder
-from consumer.model_card import ModelCard, Scale
+from consumer.model.card import ModelCard, Scale
 from consumer.numbers import Float32s, sigmoid, softmax
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, Shaped
 from consumer.sections import LimitSettings

@@ -10,7 +10,7 @@ import numpy as np
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.numbers import unit
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, Shaped
 from consumer.sections import LimitSettings

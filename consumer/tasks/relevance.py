@@ -9,7 +9,7 @@ import numpy as np
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
-from consumer.model_card import ModelCard, ModelKind, Scale
+from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.numbers import Float32s, cosines, sigmoid
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
 from consumer.sections import LimitSettings

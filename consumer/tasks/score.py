@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.records import EngineOutput, InputRejected, Prepared, Shaped
 from consumer.sections import LimitSettings
 from consumer.tasks.items import elements

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
-from consumer.model_card import ModelCard
+from consumer.model.card import ModelCard
 from consumer.records import InputRejected, TokenSequence
 from consumer.sections import LimitSettings
 from consumer.tokenization import Tokens

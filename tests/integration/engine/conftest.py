@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from consumer.adapters.vllm_start import start_vllm
 from consumer.interfaces import Task
-from consumer.model_card import recognise
+from consumer.model.recognise import recognise
 from consumer.records import Prepared, Shaped
 from consumer.sections import EngineSettings, LimitSettings
 from consumer.tasks import tasks_for

@@ -6,7 +6,7 @@ import pytest
 
 from consumer.adapters import vllm_versions
 from consumer.errors import SettingsInvalid
-from consumer.model_card import recognise
+from consumer.model.recognise import recognise
 from consumer.sections import EngineSettings
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from consumer.errors import SettingsInvalid
-from consumer.model_card import ModelCard, ModelKind, Scale, recognise
+from consumer.model.card import ModelCard, ModelKind, Scale
+from consumer.model.recognise import recognise
 from consumer.sections import EngineSettings
 from tests.unit.model.folders import BERT, HEAD, MEAN, model_folder, write_safetensors
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from consumer.interfaces import EncodedText, Task
-from consumer.model_card import ModelCard, ModelKind, Scale
+from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.records import EngineOutput, Shaped, TokenSequence
 from consumer.sections import LimitSettings
 from consumer.tasks import tasks_for

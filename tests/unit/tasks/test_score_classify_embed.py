@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.errors import RecordRejected
-from consumer.model_card import Scale
+from consumer.model.card import Scale
 from consumer.records import InputRejected
 from schemas.errors import ErrorCode
 from schemas.request import ClassifyRequest, EmbedRequest, ScoreRequest

@@ -1,0 +1,105 @@
+"""A model's folder before anybody knows what the model is: what every family of models asks of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from consumer.model.card import ModelCard, ModelKind, Scale
+from consumer.model.files import ModelFiles
+from consumer.sections import EngineSettings
+
+_POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta")
+"""Their positions are counted from padding's id + 1, so 514 positions hold 512 tokens."""
+_NO_LIMIT_TOKENS = 10**9
+"""transformers writes 10**30 where a tokenizer states no length."""
+_TWO_SEGMENTS = 2
+_NUMBERS_CHANGED_BY = ("hf_overrides", "pooler_config", "quantization")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Its files, its config.json as `engine.args.hf_overrides` changes it, and the settings."""
+
+    files: ModelFiles
+    config: Mapping[str, Any]
+    engine: EngineSettings
+
+    @cached_property
+    def architecture(self) -> str:
+        """The class that the weights are of. Raises SettingsInvalid unless there is exactly one."""
+        architectures = self.config.get("architectures")
+        if not isinstance(architectures, list) or len(architectures) != 1:
+            raise self.files.refuse(
+                f"config.json must name one architecture in `architectures`, it says {architectures}"
+            )
+        return str(architectures[0])
+
+    def positive(self, name: str) -> int:
+        """A number of config.json. Raises SettingsInvalid unless it is a positive integer."""
+        value = self.config.get(name)
+        if type(value) is not int or value < 1:
+            raise self.files.refuse(f"config.json must give a positive `{name}`, it says {value}")
+        return value
+
+    def card(self, kind: ModelKind, scale: Scale, **traits: Any) -> ModelCard:
+        """The card of a model whose family knows it; `traits`: fields of ModelCard that this family decides.
+
+        Reads all weights once, for the fingerprint; so the last thing to do. Raises SettingsInvalid.
+        """
+        files, engine = self.files, self.engine
+        name = files.model if files.commit else files.folder.name
+        changes = {key: engine.args[key] for key in _NUMBERS_CHANGED_BY if key in engine.args}
+        shared: dict[str, Any] = {
+            "name": name,
+            "served_names": engine.served_names or (name,),
+            "revision": files.commit or engine.revision,
+            "folder": files.folder,
+            "architecture": self.architecture,
+            "dtype": engine.dtype,
+            "usable_tokens": self._usable_tokens(),
+            "vocabulary_size": self.positive("vocab_size"),
+            "hidden_size": self.positive("hidden_size"),
+            "has_segments": self._has_segments(),
+            "lower_case": bool(files.json("sentence_bert_config.json").get("do_lower_case", False)),
+            "changes": json.dumps(changes, sort_keys=True, default=str),
+        }
+        return ModelCard(kind=kind, scale=scale, **(shared | traits), digest=files.digest())
+
+    def _has_segments(self) -> bool:
+        """More than one token type, unless the tokenizer's own configuration leaves token_type_ids out."""
+        inputs = self.files.json("tokenizer_config.json").get("model_input_names", ["token_type_ids"])
+        return bool(self.config.get("type_vocab_size", 0) >= _TWO_SEGMENTS and "token_type_ids" in inputs)
+
+    def _usable_tokens(self) -> int:
+        """The least of what positions, sentence-transformers or the tokenizer state; the setting may only lower it."""
+        positions = self.positive("max_position_embeddings")
+        if self.config.get("model_type") in _POSITIONS_AFTER_PADDING:
+            positions -= self.config.get("pad_token_id", 1) + 1
+        # sentence-transformers sets the tokenizer's length to its own where it has one.
+        stated = self.files.json("sentence_bert_config.json").get("max_seq_length")
+        if stated is None:
+            stated = self.files.json("tokenizer_config.json").get("model_max_length")
+        usable = min(positions, int(stated)) if stated is not None and 0 < stated < _NO_LIMIT_TOKENS else positions
+        wanted = self.engine.max_model_len
+        if wanted is None:
+            return usable
+        if wanted > usable:
+            raise self.files.refuse(
+                f"engine.max_model_len is {wanted}, but the model takes {usable} tokens: set at most {usable}"
+            )
+        return wanted
+
+
+class Family(NamedTuple):
+    """Models that are recognised in one way.
+
+    `architectures`: those it knows, for messages. `recognise`: the card, or None for a model of another family; raises
+    SettingsInvalid, with the fix, for one of this family that cannot be scored right.
+    """
+
+    architectures: tuple[str, ...]
+    recognise: Callable[[Candidate], ModelCard | None]

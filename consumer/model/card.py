@@ -1,0 +1,114 @@
+"""What is known of a recognised model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+
+class ModelKind(StrEnum):
+    """What the model computes from tokens."""
+
+    EMBEDDING = "embedding"
+    """One vector per text."""
+    CROSS_ENCODER = "cross_encoder"
+    """One logit per pair of texts, or per text."""
+    CLASSIFIER = "classifier"
+    """Several logits per text."""
+
+
+class Scale(StrEnum):
+    """On what scale the published numbers are; the wire's values."""
+
+    SIGMOID = "sigmoid"
+    SOFTMAX = "softmax"
+    LOGIT = "logit"
+    COSINE = "cosine"
+
+
+TASKS: Mapping[ModelKind, tuple[str, ...]] = {
+    ModelKind.EMBEDDING: ("rerank", "score", "embed"),
+    ModelKind.CROSS_ENCODER: ("rerank", "score", "classify"),
+    ModelKind.CLASSIFIER: ("classify",),
+}
+"""What can be asked of each kind."""
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """A recognised model.
+
+    `folder`: its files. `revision`: commit or as configured. `dtype`: as configured; the engine's own once it has
+    started, see VllmEngine.card. `pooling`: MEAN, CLS or LAST for embeddings, None for heads. `usable_tokens`: of one
+    sequence, special tokens included. `hidden_size`: numbers of a vector. `labels`: one per row of the head.
+    `scale`: of scores without `raw_scores`. `dimensions`: the lengths to which a vector may be cut; empty if none.
+    `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids.
+    """
+
+    kind: ModelKind
+    name: str
+    served_names: tuple[str, ...]
+    revision: str | None
+    folder: Path
+    architecture: str
+    digest: str
+    dtype: str
+    usable_tokens: int
+    vocabulary_size: int
+    hidden_size: int
+    scale: Scale
+    pooling: str | None = None
+    labels: tuple[str, ...] = ()
+    dimensions: Sequence[int] = ()
+    query_prompt: str = ""
+    document_prompt: str = ""
+    has_segments: bool = False
+    lower_case: bool = False
+    changes: str = "{}"
+    """What engine.args change about the numbers, as JSON."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks it can do."""
+        return TASKS[self.kind]
+
+    @property
+    def dimension_choices(self) -> list[int] | str:
+        """`dimensions` for a reader."""
+        lengths = self.dimensions
+        return f"{lengths[0]} to {lengths[-1]}" if isinstance(lengths, range) else list(lengths)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names everything that scores depend on: two results compare only when it is equal. 32 hex digits."""
+        parts = [self.digest, self.dtype, self.pooling, self.usable_tokens, self.changes]
+        parts += [self.query_prompt, self.document_prompt]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    def describe(self) -> dict[str, Any]:
+        """For `scorestream check`."""
+        return {
+            "model": self.name,
+            "kind": self.kind.value,
+            "architecture": self.architecture,
+            "tasks": list(self.tasks),
+            "served_names": list(self.served_names),
+            "revision": self.revision,
+            "fingerprint": self.fingerprint,
+            "dtype": self.dtype,
+            "usable_tokens": self.usable_tokens,
+            "scale": self.scale.value,
+            "pooling": self.pooling,
+            "hidden_size": self.hidden_size,
+            "labels": list(self.labels),
+            "dimensions": self.dimension_choices,
+            "query_prompt": self.query_prompt,
+            "document_prompt": self.document_prompt,
+            "token_type_ids": self.has_segments,
+        }

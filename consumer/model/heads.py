@@ -1,0 +1,52 @@
+"""Encoders with a trained head: cross-encoders (one label) and classifiers (several)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from consumer.model.candidate import Candidate, Family
+from consumer.model.card import ModelCard, ModelKind, Scale
+
+_HEADS = {
+    "BertForSequenceClassification": "classifier.weight",
+    "ModernBertForSequenceClassification": "classifier.weight",
+    "RobertaForSequenceClassification": "classifier.out_proj.weight",
+    "XLMRobertaForSequenceClassification": "classifier.out_proj.weight",
+}
+"""Architecture -> the tensor whose rows are the labels."""
+
+
+def _recognise(candidate: Candidate) -> ModelCard | None:
+    head = _HEADS.get(candidate.architecture)
+    if head is None:
+        return None
+    shape = candidate.files.tensor_shapes().get(head)
+    if shape is None:
+        raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
+    labels = labels_of(candidate, rows=shape[0])
+    if len(labels) == 1:
+        return candidate.card(ModelKind.CROSS_ENCODER, Scale.SIGMOID, labels=labels)
+    multiple = {"multi_label_classification": Scale.SIGMOID, "regression": Scale.LOGIT}
+    scale = multiple.get(str(candidate.config.get("problem_type")), Scale.SOFTMAX)
+    return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels)
+
+
+def labels_of(candidate: Candidate, *, rows: int) -> tuple[str, ...]:
+    """One name per row of the head, in its order; transformers' LABEL_0, LABEL_1, ... where the model gives none.
+
+    Raises SettingsInvalid for names that do not fit the head.
+    """
+    names = candidate.config.get("id2label")
+    if names is None:
+        names = {str(row): f"LABEL_{row}" for row in range(candidate.config.get("num_labels", 2))}
+    expected = [str(row) for row in range(rows)]
+    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(expected):
+        raise candidate.files.refuse(
+            f"its head has {rows} rows, but config.json names {len(names)} labels: "
+            f"give its `id2label` one name for each id from 0 to {rows - 1}"
+        )
+    by_id = {str(key): str(label) for key, label in names.items()}
+    return tuple(by_id[row] for row in expected)
+
+
+FAMILY = Family(tuple(_HEADS), _recognise)

@@ -1,0 +1,43 @@
+"""From `engine.model` to a card: every family of models is asked, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from consumer.model import embeddings, heads
+from consumer.model.candidate import Candidate
+from consumer.model.card import ModelCard
+from consumer.model.files import locate
+from consumer.sections import EngineSettings
+
+FAMILIES = (embeddings.FAMILY, heads.FAMILY)
+"""The first that knows a model describes it."""
+
+
+def recognise(engine: EngineSettings) -> ModelCard:
+    """Find out what `engine.model` is. Blocking: it may download, and reads all weights once for the fingerprint.
+
+    Raises SettingsInvalid, with the fix, for a model that is not recognised or whose files contradict each other.
+    """
+    files = locate(engine.model, engine.revision)
+    overrides = engine.args.get("hf_overrides", {})
+    if not isinstance(overrides, Mapping):
+        raise files.refuse("engine.args.hf_overrides must be an object")
+    candidate = Candidate(files, files.config() | dict(overrides), engine)
+    for family in FAMILIES:
+        if card := family.recognise(candidate):
+            return card
+    raise files.refuse(_not_supported(candidate.architecture))
+
+
+def _not_supported(architecture: str) -> str:
+    if architecture.endswith(("ForCausalLM", "ForConditionalGeneration")):
+        seen = "a decoder without a scoring head, or a reranker that needs its prompt template"
+    elif architecture.endswith("ForSequenceClassification"):
+        seen = "a head on a model whose prompt is not known here"
+    elif architecture.endswith("ForMaskedLM"):
+        seen = "a language model without a scoring head"
+    else:
+        seen = "not a text encoder that is known here"
+    known = ", ".join(dict.fromkeys(name for family in FAMILIES for name in family.architectures))
+    return f"{architecture} is not supported yet ({seen}). Supported: {known}"
