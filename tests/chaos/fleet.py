@@ -85,6 +85,13 @@ class Slot:
             self._retired = True
             await self._terminate()
 
+    async def remove(self) -> None:
+        """As `kill`, and the place stays empty."""
+        async with self._one_move:
+            await self._alive.wait()
+            self._retired = True
+            await self._end(signal.SIGKILL, -signal.SIGKILL)
+
     def abandon(self) -> None:
         """SIGKILL without judgement: the drill is over."""
         if self.processes and self.processes[-1].exit_code is None:
