@@ -4,6 +4,9 @@
 PYTHON ?= python3
 # auto: vLLM for CUDA where nvidia-smi answers, else for CPU. Or say cpu, or cuda.
 ENGINE ?= auto
+# `make chaos ENGINE=vllm` strikes workers with the real engine; else it is scripted, and quick.
+VLLM_BUILD := $(if $(filter scripted vllm,$(ENGINE)),auto,$(ENGINE))
+DRILL_ENGINE := $(if $(filter vllm,$(ENGINE)),vllm,scripted)
 # How long `make chaos` strikes, and with which seed; none: another every time.
 MINUTES ?= 10
 SEED ?=
@@ -28,8 +31,8 @@ test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
 unit: setup-test ## only the tests that need no Kafka, Redis or engine
 	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
 
-chaos: setup-test kafka ## strike workers, broker and Redis at random for MINUTES=10 under load, then verify
-	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: setup-test kafka ## strike at random for MINUTES=10 under load, then verify (ENGINE=vllm: the real engine)
+	@$(BIN)/python -m tests.chaos faults --engine $(DRILL_ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
 	@$(BIN)/ruff check
@@ -48,10 +51,10 @@ kafka: setup-test
 	@$(BIN)/python -m scripts.kafka home
 
 setup-demo:
-	@$(PYTHON) -m scripts.setup demo --engine $(ENGINE)
+	@$(PYTHON) -m scripts.setup demo --engine $(VLLM_BUILD)
 
 setup-test:
-	@$(PYTHON) -m scripts.setup test --engine $(ENGINE)
+	@$(PYTHON) -m scripts.setup test --engine $(VLLM_BUILD)
 
 clean: ## remove the environment and the caches of this checkout (downloads in ~/.cache stay)
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist .demo *.egg-info

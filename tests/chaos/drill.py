@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.deployment import DURABLE, Deployment, serving, under_load
 from tests.chaos.fleet import Slot
-from tests.chaos.judgement import Judgement, Place, judge
-from tests.chaos.load import Load
-from tests.chaos.offsets import CommittedOffsets
-from tests.chaos.plan import Fault, Move, plan
+from tests.chaos.forms import Engine, form_of
+from tests.chaos.judgement import Judgement
+from tests.chaos.load import POISON, Load
+from tests.chaos.plan import Fault, Move, duplicates_bound, plan
 from tests.chaos.relay import Relay
-from tests.services.kafka import KafkaNode, create_topics
+from tests.services.kafka import KafkaNode
 from tests.services.process import ServerProcess, free_port
 from tests.services.redis import RedisNode
 
@@ -23,8 +24,6 @@ PARTITIONS = 8
 MAX_UNCOMMITTED_RECORDS, CHUNK_RECORDS = 50, 25
 DRAIN_SECONDS, STOP_GRACE_SECONDS = 8.0, 5.0
 CATCH_UP_SECONDS = 120.0
-LOOK_SECONDS = 0.5
-TAIL_BYTES = 3000
 SETTINGS: dict[str, object] = {
     "kafka.session_timeout_seconds": 6,
     "kafka.heartbeat_interval_seconds": 2,
@@ -39,18 +38,18 @@ SETTINGS: dict[str, object] = {
     "shutdown.drain_seconds": DRAIN_SECONDS,
 }
 """Short timeouts, so that faults last longer than they do; small bounds, so that breaking one shows."""
-DURABLE = {"appendonly": "yes", "appendfsync": "always"}
-"""What Redis has acknowledged it still holds after kill -9."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Of one drill."""
+    """Of one drill; None: as the engine can bear."""
 
     seed: int
     seconds: float
-    workers: int = 3
-    requests_per_second: float = 150.0
+    engine: Engine = Engine.SCRIPTED
+    workers: int | None = None
+    requests_per_second: float | None = None
+    poisons: int | None = None
 
 
 class Drill:
@@ -60,70 +59,62 @@ class Drill:
         relayed_port = free_port(count=2)
         relay_port = relayed_port + 1
         self._relay = Relay(relay_port, relayed_port)
-        self._relayed_servers = f"127.0.0.1:{relay_port}"
+        self._relayed = {"kafka.bootstrap_servers": f"127.0.0.1:{relay_port}"}
         self._kafka = KafkaNode(folder / "kafka")
         self._kafka.properties |= relayed_listener(self._kafka.port, relayed_port, relay_port)
         self._redis = RedisNode(folder / "redis", DURABLE)
-        self._place = Place(self._kafka.bootstrap_servers, self._redis.url, NAME)
-        self._folder = folder
-        self._options = options
+        self._form = form = form_of(options.engine)
+        self._workers = options.workers or form.workers
+        self._moves = plan(
+            options.seed,
+            options.seconds,
+            self._workers,
+            faults=form.faults,
+            poisons=form.poisons if options.poisons is None else options.poisons,
+            gap_seconds=form.gap_seconds,
+        )
+        self._deployment = Deployment(
+            self._kafka,
+            self._redis,
+            NAME,
+            partitions=PARTITIONS,
+            folder=folder,
+            settings=SETTINGS | dict(form.settings),
+            stop_seconds=DRAIN_SECONDS + STOP_GRACE_SECONDS,
+            running_seconds=form.running_seconds,
+        )
+        self._load = self._deployment.load(options.requests_per_second or form.requests_per_second, form.mix)
         self._say = say
-        self._slots: list[Slot] = []
-        self._keeping: list[asyncio.Task[None]] = []
+        self._lasting: list[Slot] = []
         self._broker_free, self._redis_free = asyncio.Lock(), asyncio.Lock()
 
     async def run(self) -> Judgement:
         """Everything, from the first server's start to the last one's end. Raises what keeps it from its judgement."""
-        try:
-            await asyncio.gather(self._kafka.start(), self._redis.start())
-            topics = self._place.topics
-            wanted = dict.fromkeys((topics.requests, topics.results, topics.dead_letters), PARTITIONS)
-            await create_topics(self._place.bootstrap_servers, wanted)
-            async with self._relay:
-                return await self._with_servers()
-        finally:
-            for keeping in self._keeping:
-                keeping.cancel()
-            for slot in self._slots:
-                slot.abandon()
-            await asyncio.gather(self._kafka.kill(), self._redis.kill())
+        async with serving(self._kafka, self._redis), self._relay, self._deployment as deployment:
+            # Every other one through the relay: when that fails, the rest takes over from workers that are alive.
+            ways = itertools.cycle((self._relayed, {}))
+            self._lasting = [deployment.open_slot(str(number), next(ways)) for number in range(self._workers)]
+            await asyncio.gather(*(slot.until_running() for slot in self._lasting))
+            async with under_load(self._load):
+                await self._strike()
+            await deployment.until_all_committed(self._form.catch_up_seconds)
+            await asyncio.gather(*(slot.retire() for slot in self._lasting))
+            engine_ends = sum(slot.engine_ends for slot in deployment.slots)
+            self._say(f"{engine_ends} workers ended because their engine had died again")
+            bound = duplicates_bound(self._moves, engine_ends, MAX_UNCOMMITTED_RECORDS, CHUNK_RECORDS)
+            return await deployment.judged(self._load, bound)
 
-    async def _with_servers(self) -> Judgement:
-        options, place = self._options, self._place
-        load = Load(place.bootstrap_servers, place.topics.requests, PARTITIONS, options.requests_per_second)
-        offsets = CommittedOffsets(place.bootstrap_servers, NAME, place.topics.requests)
-        # Every other one through the relay: when that fails, the rest takes over from workers that are alive.
-        ways = itertools.cycle((self._relayed_servers, place.bootstrap_servers))
-        lasting = [self._open_slot(str(number), next(ways)) for number in range(options.workers)]
-        await asyncio.gather(*(slot.until_running() for slot in lasting))
-        moves = plan(options.seed, options.seconds, options.workers)
-        async with asyncio.TaskGroup() as tasks:
-            loading = tasks.create_task(load.run())
-            looking = tasks.create_task(offsets.follow(LOOK_SECONDS))
-            await self._strike(moves)
-            load.stop()
-            await loading
-            looking.cancel()
-        ends = await place.ends(place.topics.requests)
-        await offsets.until(lambda committed: committed == ends, f"committed is {ends}", CATCH_UP_SECONDS)
-        await asyncio.gather(*(slot.retire() for slot in lasting))
-        # A change of owner repeats what was delivered and not committed, and one write may be on its way twice.
-        judgement = await judge(place, load, len(moves) * (MAX_UNCOMMITTED_RECORDS + CHUNK_RECORDS))
-        judgement.mismatches += offsets.went_back
-        judgement.mismatches += [one for slot in self._slots for one in slot.wrong]
-        return judgement
-
-    async def _strike(self, moves: list[Move]) -> None:
+    async def _strike(self) -> None:
         """Each at its time, whether or not the ones before have ended; returns when all have."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as striking:
-            for move in moves:
+            for move in self._moves:
                 await asyncio.sleep(max(0.0, began + move.at_seconds - time.monotonic()))
                 self._say(str(move))
                 striking.create_task(self._move(move))
 
     def _move(self, move: Move) -> Coroutine[Any, Any, None]:
-        slot, hold_seconds = self._slots[move.worker], move.hold_seconds
+        slot, hold_seconds = self._lasting[move.worker], move.hold_seconds
         moves: dict[Fault, Callable[[], Coroutine[Any, Any, None]]] = {
             Fault.KILL_WORKER: slot.kill,
             Fault.FREEZE_WORKER: lambda: slot.freeze(hold_seconds),
@@ -135,21 +126,16 @@ class Drill:
             Fault.STALL_NETWORK: lambda: self._relay.stall(hold_seconds),
             Fault.KILL_REDIS: lambda: _kill(self._redis, self._redis_free, hold_seconds),
             Fault.FREEZE_REDIS: lambda: _freeze(self._redis, self._redis_free, hold_seconds),
+            Fault.KILL_ENGINE: slot.kill_engine,
+            Fault.POISON: lambda: _poison(self._load),
         }
         return moves[move.fault]()
 
     async def _join_and_leave(self, name: str, hold_seconds: float) -> None:
-        slot = self._open_slot(name, self._relayed_servers)
+        slot = self._deployment.open_slot(name, self._relayed)
         await slot.until_running()
         await asyncio.sleep(hold_seconds)
         await slot.retire()
-
-    def _open_slot(self, name: str, bootstrap_servers: str) -> Slot:
-        settings = SETTINGS | self._place.settings | {"kafka.bootstrap_servers": bootstrap_servers}
-        slot = Slot(name, self._folder / f"worker-{name}", settings, DRAIN_SECONDS + STOP_GRACE_SECONDS)
-        self._slots.append(slot)
-        self._keeping.append(asyncio.create_task(slot.keep_up()))
-        return slot
 
 
 def relayed_listener(port: int, relayed_port: int, relay_port: int) -> dict[str, str]:
@@ -160,6 +146,10 @@ def relayed_listener(port: int, relayed_port: int, relay_port: int) -> dict[str,
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},RELAYED://127.0.0.1:{relay_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,RELAYED:PLAINTEXT,CONTROLLER:PLAINTEXT",
     }
+
+
+async def _poison(load: Load) -> None:
+    load.add_bad(POISON)
 
 
 async def _kill(server: ServerProcess, free: asyncio.Lock, down_seconds: float) -> None:
@@ -174,14 +164,3 @@ async def _freeze(server: ServerProcess, free: asyncio.Lock, seconds: float) -> 
         server.freeze()
         await asyncio.sleep(seconds)
         server.thaw()
-
-
-def explain(judgement: Judgement, seed: int, folder: Path) -> str:
-    """What is needed to find out why: the seed, the mismatches with their coordinates, the ends of the logs."""
-    return "\n".join([f"seed {seed}: {judgement}", *judgement.mismatches, log_tails(folder)])
-
-
-def log_tails(folder: Path) -> str:
-    """The end of every log."""
-    logs = sorted(folder.glob("*/*.log"))
-    return "\n".join(f"--- {log}\n{log.read_bytes()[-TAIL_BYTES:].decode(errors='replace')}" for log in logs)

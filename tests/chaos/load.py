@@ -1,7 +1,8 @@
 """Steady requests, good and bad, through whatever happens to the broker."""
 
 import asyncio
-import json
+from collections import deque
+from dataclasses import dataclass
 
 from aiokafka.errors import KafkaError
 
@@ -10,31 +11,71 @@ from producer_tools.kafka import Publisher, open_publisher
 from producer_tools.load import OpenLoop
 
 BAD_EVERY = 10
+REOPEN_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What is asked; ID stands for the request's id. Every BAD_EVERYth request is bad, each way in turn.
+
+    Every bad one calls for a dead letter; with and without an id that can be read.
+    """
+
+    good: bytes
+    bad: tuple[bytes, ...] = ()
+
+
 BAD = (
     b'{"ID"',
     b'["ID"]',
-    b'{"task":"score","query":"ID","document":"d"}',
-    b'{"id":"ID","task":"score","query":"q","document":"d","topn":1}',
     b'{"schema":9,"id":"ID"}',
-    b'{"id":"ID","task":"embed","input":"d"}',
-    b'{"id":"ID","task":"score","query":"q","document":"d","model":"another"}',
-    b'{"id":"ID","task":"score","query":"q","document":"!reject"}',
 )
-"""Every way to be bad that calls for a dead letter; with and without an id that can be read."""
-REOPEN_SECONDS = 0.5
+"""Bad whatever the engine."""
+SCORES = Mix(
+    good=b'{"id":"ID","task":"score","query":"query ID","document":"some words"}',
+    bad=(
+        *BAD,
+        b'{"task":"score","query":"ID","document":"d"}',
+        b'{"id":"ID","task":"score","query":"q","document":"d","topn":1}',
+        b'{"id":"ID","task":"embed","input":"d"}',
+        b'{"id":"ID","task":"score","query":"q","document":"d","model":"another"}',
+        b'{"id":"ID","task":"score","query":"q","document":"!reject"}',
+        b'{"id":"ID","task":"score","query":"q","document":"!nan"}',
+    ),
+)
+"""For the scripted engine."""
+EMBEDDINGS = Mix(
+    good=b'{"id":"ID","task":"embed","input":"some words about ID"}',
+    bad=(
+        *BAD,
+        b'{"task":"embed","input":"ID"}',
+        b'{"id":"ID","task":"embed","input":[]}',
+        b'{"id":"ID","task":"classify","input":"d"}',
+        b'{"id":"ID","task":"embed","input":"d","model":"another"}',
+        b'{"id":"ID","task":"embed","input":"d","dimensions":7}',
+    ),
+)
+"""For an embedding model."""
+POISON = b'{"id":"ID","task":"score","query":"q","document":"!die"}'
+"""Kills the scripted engine, again and again; then it must become a dead letter."""
 
 
 class Load:
     """Publishes until told to stop, round the partitions. What Kafka acknowledged is remembered."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, requests_per_second: float) -> None:
+    def __init__(
+        self, bootstrap_servers: str, topic: str, partitions: int, requests_per_second: float, mix: Mix = SCORES
+    ) -> None:
         self.acknowledged: set[bytes] = set()
         """Ids."""
+        self.requests_per_second = requests_per_second
+        """Of the next `run`."""
         self._bootstrap_servers = bootstrap_servers
         self._topic = topic
         self._partitions = partitions
-        self._requests_per_second = requests_per_second
+        self._mix = mix
         self._bad: dict[bytes, bytes] = {}
+        self._special: deque[bytes] = deque()
         self._sent = 0
         self._stopping = False
 
@@ -54,7 +95,7 @@ class Load:
         Everything sent is then acknowledged, or given up as unknown because the broker was gone.
         """
         self._stopping = False
-        pace = OpenLoop(self._requests_per_second)
+        pace = OpenLoop(self.requests_per_second)
         while not self._stopping:
             try:
                 async with open_publisher(self._bootstrap_servers, self._acknowledge) as publisher:
@@ -66,6 +107,10 @@ class Load:
         """Let `run` come to its end."""
         self._stopping = True
 
+    def add_bad(self, value: bytes) -> None:
+        """Send this one next; it must become a dead letter."""
+        self._special.append(value)
+
     async def _publish(self, publisher: Publisher, pace: OpenLoop) -> None:
         while not self._stopping:
             await pace.due()
@@ -75,12 +120,16 @@ class Load:
 
     def _next(self) -> tuple[bytes, bytes]:
         self._sent += 1
-        if self._sent % BAD_EVERY:
+        bad = self._mix.bad
+        if self._special:
+            value = self._special.popleft()
+        elif bad and self._sent % BAD_EVERY == 0:
+            value = bad[self._sent // BAD_EVERY % len(bad)]
+        else:
             name = b"good-%d" % self._sent
-            request = {"id": name.decode(), "task": "score", "query": f"query {self._sent}", "document": "some words"}
-            return name, json.dumps(request).encode()
+            return name, self._mix.good.replace(b"ID", name)
         name = b"bad-%d" % self._sent
-        self._bad[name] = BAD[self._sent // BAD_EVERY % len(BAD)].replace(b"ID", name)
+        self._bad[name] = value.replace(b"ID", name)
         return name, self._bad[name]
 
     def _acknowledge(self, name: str) -> None:

@@ -25,13 +25,13 @@ from tests.chaos.drill import (
     MAX_UNCOMMITTED_RECORDS,
     SETTINGS,
     STOP_GRACE_SECONDS,
-    log_tails,
 )
 from tests.chaos.fleet import Slot
 from tests.chaos.generations import generation
 from tests.chaos.judgement import Judgement, Place, judge
 from tests.chaos.load import Load
 from tests.chaos.offsets import CommittedOffsets
+from tests.chaos.running import log_tails
 from tests.services.kafka import KafkaNode, create_topics
 from tests.services.redis import RedisNode
 

@@ -78,8 +78,9 @@ class WorkerProcess:
         return self._process.poll() if self._process else None
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the main process only."""
-        os.kill(self.pid, number)
+        """Send a signal to the main process only; nothing happens when it has ended."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     async def wait(self, timeout_seconds: float = 60.0) -> int:
         """Its exit code."""

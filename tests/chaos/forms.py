@@ -1,0 +1,64 @@
+"""The drill of faults, once for each kind of engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tests.chaos.load import EMBEDDINGS, SCORES, Mix
+from tests.chaos.plan import ANY_ENGINE, GAP_SECONDS, Fault
+from tests.models.minilm import minilm_embed
+
+
+class Engine(StrEnum):
+    """What the workers score with."""
+
+    SCRIPTED = "scripted"
+    VLLM = "vllm"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What differs. `poisons`: requests that kill every engine. `running_seconds`: a worker that was started runs."""
+
+    workers: int
+    requests_per_second: float
+    mix: Mix
+    faults: tuple[Fault, ...]
+    gap_seconds: tuple[float, float]
+    poisons: int
+    running_seconds: float
+    catch_up_seconds: float
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+def form_of(engine: Engine) -> Form:
+    """For this engine; the model of the real one is made ready."""
+    if engine is Engine.SCRIPTED:
+        return Form(
+            workers=3,
+            requests_per_second=150,
+            mix=SCORES,
+            faults=ANY_ENGINE,
+            gap_seconds=GAP_SECONDS,
+            poisons=2,
+            running_seconds=120,
+            catch_up_seconds=120,
+        )
+    # On two processors: an engine takes half a minute to start, and starves its neighbours meanwhile.
+    return Form(
+        workers=2,
+        requests_per_second=20,
+        mix=EMBEDDINGS,
+        faults=(*ANY_ENGINE, Fault.KILL_ENGINE),
+        gap_seconds=(5, 15),
+        poisons=0,
+        running_seconds=400,
+        catch_up_seconds=400,
+        settings={
+            "engine.kind": "vllm",
+            "engine.model": minilm_embed(),
+            "engine.dtype": "float32",
+            "engine.max_num_seqs": 32,
+            "engine.args": '{"enforce_eager": true}',
+        },
+    )
