@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from math import inf
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as ClientPartition
@@ -18,6 +19,8 @@ from consumer.records import TopicPartition
 NO_GENERATION = -1
 _ABANDON_SECONDS = 1.0
 """For each step of abandoning a client."""
+_METADATA_SECONDS = 0.2
+"""Between two questions for metadata."""
 
 
 def generation(consumer: AIOKafkaConsumer) -> int:
@@ -94,6 +97,25 @@ def pace_empty_fetches(consumer: AIOKafkaConsumer, least_seconds: float) -> None
         return something
 
     consumer._fetcher._proc_fetch_request = paced
+
+
+def pace_metadata_updates(member: AIOKafkaConsumer | AIOKafkaProducer) -> None:
+    """Ask for the cluster's metadata five times a second at most.
+
+    A client that knows no leader for a partition asks again as soon as it has its answer: for a topic that was deleted,
+    or while a leader is elected, hundreds of times a second, and logs each answer. Call after start().
+    """
+    client = member._client if isinstance(member, AIOKafkaConsumer) else member.client
+    update = client._metadata_update
+    last = -inf
+
+    async def paced(*request: object) -> bool:
+        nonlocal last
+        await asyncio.sleep(last + _METADATA_SECONDS - time.monotonic())
+        last = time.monotonic()
+        return bool(await update(*request))
+
+    client._metadata_update = paced
 
 
 async def abandon_consumer(consumer: AIOKafkaConsumer) -> None:

@@ -101,6 +101,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             await self._consumer.stop()
             raise DependencyUnavailable("kafka", str(error)) from error
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
+        kafka_internals.pace_metadata_updates(self._consumer)
         self._consumer.subscribe([self._kafka.request_topic], listener=self)
 
     def assignment(self) -> frozenset[TopicPartition]:

@@ -141,6 +141,7 @@ class BatchProducer:
                 session = _Session(producer, asyncio.get_running_loop().create_future())
                 try:
                     await producer.start()
+                    kafka_internals.pace_metadata_updates(producer)
                 except BaseException:
                     self._discard(session)
                     raise
