@@ -1,23 +1,50 @@
 """Deployments for tests that watch workers from outside."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from tests.chaos.drill import relayed_listener
 from tests.integration.cases.case import PARTITIONS, Case, MakeCase
 from tests.services.kafka import KafkaNode, create_topics
+from tests.services.kafka_proxy import KafkaProxy
+from tests.services.process import free_port
 from tests.services.redis import RedisNode
 
 
+@dataclass(frozen=True)
+class QuickKafka:
+    """A broker, and a way to it on which one kind of request can fail alone."""
+
+    node: KafkaNode
+    proxy: KafkaProxy
+
+
 @pytest_asyncio.fixture(scope="session")
-async def quick_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaNode]:
-    """A broker that lets members have a short session, so that a dead one is not waited for."""
+async def quick(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[QuickKafka]:
+    """Its members may have a short session, so that a dead one is not waited for."""
     node = KafkaNode(tmp_path_factory.mktemp("quick-kafka"), {"group.min.session.timeout.ms": "1000"})
+    proxied_port = free_port(count=2)
+    node.properties |= relayed_listener(node.port, proxied_port, proxied_port + 1)
     await node.start()
-    yield node
+    async with KafkaProxy(proxied_port + 1, proxied_port) as proxy:
+        yield QuickKafka(node, proxy)
     await node.stop()
+
+
+@pytest.fixture(scope="session")
+def quick_kafka(quick: QuickKafka) -> KafkaNode:
+    """A broker that lets members have a short session."""
+    return quick.node
+
+
+@pytest.fixture(scope="session")
+def kafka_proxy(quick: QuickKafka) -> KafkaProxy:
+    """The way to `quick_kafka` on which requests can fail: `{"kafka.bootstrap_servers": kafka_proxy.address}`."""
+    return quick.proxy
 
 
 @pytest_asyncio.fixture
