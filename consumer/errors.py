@@ -5,8 +5,9 @@
 | RecordRejected        | the record | never          | advances when its answer is acked | the caller        |
 | DependencyUnavailable | dependency | until it works | held, only this lane waits        | metric, readiness |
 | PartitionLost         | nobody     | no             | not ours any more                 | metric            |
-| EngineDead            | dependency | no             | held; the process exits 1         | exit code, alert  |
-| PartitionStuck        | ours       | no             | held; the process exits 1         | liveness, exit    |
+| MicroBatchFailed      | unknown    | in halves      | advances for all but the one      | the caller        |
+| EngineDead            | dependency | one at a time  | held; restart, or exit 1          | exit code, alert  |
+| PartitionStuck        | ours       | no             | held; another engine, or exit 1   | liveness, exit    |
 | SettingsInvalid       | operator   | no             | nothing was consumed; exit 2      | text with the fix |
 | anything else         | ours       | no             | held; the process crashes         | a bug             |
 
@@ -43,12 +44,23 @@ class PartitionLost(Exception):
     """The group took these partitions from us; a commit for them was refused. Whoever owns them now redoes the work."""
 
 
+class MicroBatchFailed(Exception):
+    """The engine lives, but failed on these inputs together, and did not say on which."""
+
+
 class EngineDead(Exception):
-    """Unrecoverable: the engine will not answer any more, what was in flight has no outcome."""
+    """This engine will not answer any more, what was in flight has no outcome."""
 
 
 class PartitionStuck(Exception):
-    """The head of a partition does not move and nothing that has a name holds it. Only a new process helps."""
+    """The head of a partition does not move and nothing that has a name holds it.
+
+    `in_engine`: the engine has it, and another engine may help; else only a new process does.
+    """
+
+    def __init__(self, message: str, *, in_engine: bool) -> None:
+        super().__init__(message)
+        self.in_engine = in_engine
 
 
 class SettingsInvalid(Exception):

@@ -23,7 +23,7 @@ import structlog
 from consumer.clock import Clock
 from consumer.committer import Committer
 from consumer.delivery import Delivery
-from consumer.errors import EngineDead
+from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore
@@ -32,6 +32,7 @@ from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.membership import Membership
 from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
+from consumer.recovery import Recovery
 from consumer.revival import RevivableEngine
 from consumer.settings import Settings
 from consumer.signals import Signal
@@ -49,7 +50,8 @@ PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
 """Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
 
 EXPIRED = "the deadline passed before the request could enter the engine"
-DEADLY = "the engine died twice while it had nothing but this request"
+SPOILT = "the engine failed on this request"
+DEADLY = "the engine died, or stopped to answer, twice while it had nothing but this request"
 
 log = structlog.get_logger()
 
@@ -87,11 +89,10 @@ class Flow:
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
         self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
-        self._in_engine: set[MicroBatch] = set()
-        self._engine_lives = True
         self._suspects = Suspects()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
         self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
+        self._recovery = Recovery(ports.engine, self._suspects, self._committer, self._reject)
         self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
         self._membership = Membership(
             source=ports.source,
@@ -131,11 +132,11 @@ class Flow:
     def _received(self, partition: TopicPartition, records: Sequence[SourceRecord], next_offset: int) -> None:
         items = self.ledger.receive(partition, records, next_offset, self._clock.monotonic())
         self.tally.received += len(items)
-        if items and not items[0].lane.breaker.open:
+        if items and items[0].lane.may_start:
             self._arrive(items)
 
     def _arrive(self, items: Iterable[Item]) -> None:
-        self._arrivals.extend((item, item.attempt) for item in items)
+        self._arrivals.extend((item, item.attempt) for item in items if item.state is ItemState.RECEIVED)
         self._arrived.notify()
 
     # ---------------------------------------------------------------------------------------- decode, prepare
@@ -155,8 +156,10 @@ class Flow:
                     self._settle(item, self._answerer.refuse(item.record, attempt, prepared))
                 elif not prepared.inputs:
                     self._settle(item, self._answerer.answer(item.record, attempt, prepared, ()))
+                elif self._suspects.recognise(item):
+                    item.prepared = prepared
+                    self._reject(item)
                 else:
-                    self._suspects.recognise(item)
                     item.lane.make_ready(item, prepared, self._clock.monotonic())
             self._admission.notify()
 
@@ -177,7 +180,7 @@ class Flow:
         while True:
             now = self._clock.monotonic()
             wait_seconds = self._former.wait_seconds(self.ledger.lanes.values(), self.window, now)
-            if wait_seconds != 0 or not self._engine_lives:
+            if wait_seconds != 0 or not self._recovery.engine_lives:
                 await self._admission.wait(wait_seconds or None)
                 continue
             batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
@@ -192,14 +195,17 @@ class Flow:
     # ------------------------------------------------------------------------------- engine -> shape -> settle
 
     async def _score_batch(self, batch: MicroBatch) -> None:
-        self._in_engine.add(batch)
+        self._recovery.inside.add(batch)
         try:
             outputs = await self._ports.engine.submit(batch.inputs)
         except EngineDead as death:
-            await self._engine_died(batch, death)
+            await self._recovery.engine_died(batch, death)
+            return
+        except MicroBatchFailed as failure:
+            self._divide(batch, failure)
             return
         finally:
-            self._in_engine.discard(batch)
+            self._recovery.inside.discard(batch)
             self.window.give_back(len(batch.inputs), batch.tokens)
             self._admission.notify()
         self.tally.scored_sequences += len(batch.inputs)
@@ -212,24 +218,24 @@ class Flow:
             if item.attempt == attempt:
                 self._settle(item, outcome)
 
-    async def _engine_died(self, batch: MicroBatch, death: EngineDead) -> None:
-        """Suspect what was inside, put it back to be replayed alone, and restart the engine. Raises when it may not."""
-        if batch not in self._in_engine:
-            return  # another micro-batch brought the news
-        inside = sorted({item for one in self._in_engine for item in one.items_inside()}, key=lambda item: item.offset)
-        self._in_engine.clear()
-        log.error("engine died", reason=str(death), records_inside=len(inside))
-        if guilty := self._suspects.accuse(inside):
-            self._refuse(guilty, ErrorCode.ENGINE_REJECTED, DEADLY)
-        for item in reversed(inside):
-            item.lane.replay(item)
-        self._engine_lives = False
-        try:
-            await self._ports.engine.revive(death)
-        except EngineDead:
-            await self._committer.commit()
-            raise
-        self._engine_lives = True
+    def _divide(self, batch: MicroBatch, failure: MicroBatchFailed) -> None:
+        """Once more in halves, until the record that spoils it is alone: only that one pays."""
+        if len(batch.pieces) > 1:
+            for half in batch.halves():
+                self.window.take(len(half.inputs), half.tokens)
+                self._tasks.create_task(self._score_batch(half))
+            return
+        for item in batch.items_inside():
+            log.error("the engine failed on one record", lane=repr(item.lane), offset=item.offset, exc_info=failure)
+            self._refuse(item, ErrorCode.INTERNAL, SPOILT)
+
+    async def engine_hangs(self, silence: EngineDead) -> None:
+        """The engine lives and does not answer: as if it had died. Raises EngineDead when it may not be restarted."""
+        await self._recovery.replace_engine(silence)
+        self._admission.notify()
+
+    def _reject(self, item: Item) -> None:
+        self._refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
 
     def _answer(self, scored: Sequence[Scored]) -> list[Outcome]:
         return [self._answerer.answer(*one) for one in scored]
@@ -248,13 +254,12 @@ class Flow:
             lane.holds.add("breaker")
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
-        self._suspects.acquit(item)
         if lane.settle(item, outcome, now):
             self._emit_from(lane)
         if held:
             lane.holds.discard("breaker")
             log.info("released by the breaker", lane=repr(lane), offset=item.offset)
-            self._arrive(waiting for waiting in lane.items if waiting.state is ItemState.RECEIVED)
+            self._arrive(lane.items)
 
     def _probe_held_lanes(self) -> None:
         now = self._clock.monotonic()
@@ -280,6 +285,7 @@ class Flow:
         lane = chunk.lane
         await self._delivery.deliver(lane, hand_over(chunk, self._clock.monotonic(), self._clock.unix_ms()))
         lane.delivered(chunk)
+        self._suspects.delivered(chunk.items)
         self._delivering.pop(lane, None)
         self.tally.delivered(chunk.items)
         self._emit_from(lane)
@@ -302,7 +308,8 @@ class Flow:
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """New lanes; see Membership."""
-        await self._membership.assigned(partitions)
+        for lane in await self._membership.assigned(partitions):
+            self._arrive(lane.items)
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Finish these lanes within the revoke budget; see Membership."""

@@ -9,7 +9,7 @@ larger than a micro-batch or than the room in the engine.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from consumer.item import Item, ItemState
@@ -48,6 +48,13 @@ class MicroBatch:
             for piece in self.pieces
             if piece.item.state is ItemState.STARTED and piece.item.attempt == piece.attempt
         ]
+
+    def halves(self) -> Iterator[MicroBatch]:
+        """The same pieces in two micro-batches. Caller: the flow, when the engine failed on all of them together."""
+        middle = len(self.pieces) // 2
+        at = sum(piece.stop - piece.start for piece in self.pieces[:middle])
+        for pieces, inputs in ((self.pieces[:middle], self.inputs[:at]), (self.pieces[middle:], self.inputs[at:])):
+            yield MicroBatch(pieces, inputs, sum(len(one.token_ids) for one in inputs))
 
     def put_back(self, outputs: list[EngineOutput], now: float) -> list[Item]:
         """Give every item its outputs; returns the items that are now complete."""

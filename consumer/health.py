@@ -3,21 +3,21 @@
 Alive means that a restart would not help. Ready means that the worker scores what it is given. A dependency that is
 away makes a worker unready, never dead: a broker outage must not make every worker load its model again.
 
-| what is wrong                                         | live | ready | and then                             |
-| ----------------------------------------------------- | ---- | ----- | ------------------------------------ |
-| the event loop does not run, or runs late             | no   | no    | whoever asks gets no answer          |
-| the engine did not answer its last ping               | no   | no    | the process exits                    |
-| a task of the Kafka client has ended                  | no   | no    | the process exits at the next fetch  |
+| what is wrong                                         | live | ready | and then                              |
+| ----------------------------------------------------- | ---- | ----- | ------------------------------------- |
+| the event loop does not run, or runs late             | no   | no    | whoever asks gets no answer           |
+| a task of the Kafka client has ended                  | no   | no    | the process exits at the next fetch   |
 | a head does not move, and nothing holds its lane      | no   | no    | the process exits after as long again |
-| the process is on its way out with a failure          | no   | no    | it exits                             |
-| starting, warming, draining                           | yes  | no    |                                      |
-| the engine is restarted in place                      | yes  | no    |                                      |
-| a dependency or the breaker holds a lane              | yes  | no    |                                      |
-| the broker refuses commits                            | yes  | no    |                                      |
-| not a member of the group, or no coordinator answers  | yes  | no    |                                      |
-| a rebalance, for longer than twice its timeout        | yes  | no    |                                      |
-| a rebalance                                           | yes  | yes   |                                      |
-| no partition was assigned                             | yes  | yes   |                                      |
+| the process is on its way out with a failure          | no   | no    | it exits                              |
+| a head does not come back from the engine             | yes  | yes   | the engine counts as dead             |
+| starting, warming, draining                           | yes  | no    |                                       |
+| the engine is restarted in place: it died, or hung    | yes  | no    | if it may not be, the process exits   |
+| a dependency or the breaker holds a lane              | yes  | no    |                                       |
+| the broker refuses commits                            | yes  | no    |                                       |
+| not a member of the group, or no coordinator answers  | yes  | no    |                                       |
+| a rebalance, for longer than twice its timeout        | yes  | no    |                                       |
+| a rebalance                                           | yes  | yes   |                                       |
+| no partition was assigned                             | yes  | yes   |                                       |
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Health:
         self._places: dict[Lane, tuple[_Place, float]] = {}
 
     def look(self, now: float) -> None:
-        """Once every LOOK_SECONDS. Raises PartitionStuck when a lane has been stuck for twice the limit.
+        """Once every LOOK_SECONDS. Raises PartitionStuck when a lane has been stuck for too long.
 
         Only time in which the loop ran counts against a lane: after a stall (SIGSTOP, a paused machine) nothing can
         have moved yet.
@@ -124,8 +124,10 @@ class Health:
             self._member_at = now
         self._note_places(self.watched)
         for lane, seconds in self._motionless(self.watched):
-            if seconds > 2 * self._settings.stuck_seconds:
-                raise PartitionStuck(f"{lane!r} has not moved for {seconds:.0f} s, and nothing holds it")
+            in_engine = lane.items[0].in_engine
+            # Before liveness fails: whoever kills the process then would not know which record to suspect.
+            if seconds > self._settings.stuck_seconds * (1 if in_engine else 2):
+                raise PartitionStuck(f"{lane!r} has not moved for {seconds:.0f} s", in_engine=in_engine)
 
     def not_live(self, now: float) -> list[Reason]:
         """Why a restart is due; empty when it is not."""
@@ -139,7 +141,7 @@ class Health:
             if failure := self.watched.client_failure():
                 reasons.append(Reason(Condition.CLIENT_ENDED, failure))
             for lane, seconds in self._motionless(self.watched):
-                if seconds > self._settings.stuck_seconds:
+                if seconds > self._settings.stuck_seconds and not lane.items[0].in_engine:
                     reasons.append(Reason(Condition.LANE_STUCK, f"{lane!r} has not moved for {seconds:.0f} s"))
         return reasons
 

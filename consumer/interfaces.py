@@ -97,14 +97,15 @@ class ScoringEngine(Protocol):
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch; one future with one outcome per input, in the inputs' order.
 
-        The future raises EngineDead. A refusal of one input is its outcome, not an exception.
+        The future raises EngineDead, or MicroBatchFailed when the engine lives but failed on these inputs together. A
+        refusal of one input is its outcome, not an exception.
         """
 
     async def ping(self, timeout_seconds: float) -> None:
         """A round trip through the engine's own loop. Raises EngineDead when it does not come back."""
 
     async def stop(self) -> None:
-        """Stop the engine's processes. Call with nothing in flight."""
+        """Stop the engine's processes. What is in flight raises EngineDead."""
 
 
 class EncodedText(Protocol):

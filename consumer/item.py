@@ -69,6 +69,11 @@ class Item:
         return self.state in (ItemState.RECEIVED, ItemState.STARTED)
 
     @property
+    def in_engine(self) -> bool:
+        """The engine has not yet returned every sequence of it."""
+        return self.state is ItemState.STARTED and self.returned < len(self.outputs)
+
+    @property
     def scored(self) -> Scored:
         """What the shape stage needs. Caller: the flow, once the engine has returned every sequence."""
         if self.prepared is None or self.returned < len(self.outputs):

@@ -57,6 +57,7 @@ class Lane:
         self.charged_bytes = 0
         self.served_tokens = 0
         self.holds: set[str] = set()
+        self.notes_read = False
         self.breaker = breaker
         self._memory = memory
         self._average_charge_bytes = float(RESERVED_RESULT_BYTES)
@@ -75,6 +76,11 @@ class Lane:
     def held_by(self) -> str | None:
         """What this lane waits for, by name (results topic, dead-letter topic, redis, breaker); None if nothing."""
         return ", ".join(sorted(self.holds)) or None
+
+    @property
+    def may_start(self) -> bool:
+        """Whether new records may be worked on: the breaker lets them, and the previous owner's suspects are known."""
+        return self.notes_read and not self.breaker.open
 
     @property
     def watermark(self) -> int | None:
@@ -125,7 +131,10 @@ class Lane:
         return items
 
     def make_ready(self, item: Item, prepared: Prepared, now: float) -> None:
-        """Caller: the flow, when a record is prepared; in the order of receipt. Affects: the ready queue."""
+        """Caller: the flow, when a record is prepared. Affects: the ready queue, which is in the order of receipt.
+
+        A record that waited for somebody else's code may come after its successors; the lane waits for it first.
+        """
         if item.state is not ItemState.RECEIVED:
             return
         item.prepared = prepared
@@ -133,7 +142,10 @@ class Lane:
         item.priority = prepared.request.priority
         item.outputs = [None] * len(prepared.inputs)
         item.ready_at = now
-        self.ready.append(item)
+        place = len(self.ready)
+        while place and self.ready[place - 1].offset > item.offset:
+            place -= 1
+        self.ready.insert(place, item)
         self.ready_tokens += prepared.prompt_tokens
         self.prioritised += item.priority != 0
 

@@ -31,12 +31,14 @@ class Ledger:
         self._limits = limits
         self._breaker = breaker
 
-    def assigned(self, partitions: Iterable[TopicPartition]) -> None:
+    def assigned(self, partitions: Iterable[TopicPartition]) -> list[Lane]:
         """A new assignment: a new lane for each partition. Must run before its first record can be received."""
+        partitions = list(partitions)
         for partition in partitions:
             if partition in self.lanes:
                 self.lanes[partition].close()
             self.lanes[partition] = Lane(partition, self.memory, Breaker(self._breaker))
+        return [self.lanes[partition] for partition in partitions]
 
     def room(self) -> dict[TopicPartition, int]:
         """Open lanes with room, and how many records each may ask for now."""

@@ -46,15 +46,21 @@ class Membership:
         self._progress = progress
         self._stop_delivery = stop_delivery
 
-    async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """New lanes, before their first record: no await may come before this line."""
-        self._ledger.assigned(partitions)
+    async def assigned(self, partitions: Collection[TopicPartition]) -> list[Lane]:
+        """New lanes, before their first record: no await may come before the first line.
+
+        What they receive meanwhile waits until the previous owners' suspects are known; returns the lanes then.
+        """
+        lanes = self._ledger.assigned(partitions)
         self._fence.open()
         self._progress.notify()
         try:
             self._suspects.learn(await self._source.notes(partitions))
         except DependencyUnavailable as unavailable:
             log.warning("suspects of the previous owner not read", reason=unavailable.reason)
+        for lane in lanes:
+            lane.notes_read = True
+        return lanes
 
     async def release(self, partitions: Iterable[TopicPartition], budget_seconds: float) -> None:
         """Finish what was started, deliver, commit, within the budget; then these lanes are over.

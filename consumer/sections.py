@@ -146,6 +146,8 @@ class EngineSettings(_Section):
     """Tokens of one engine step; at least max_model_len."""
     steps_in_flight: PositiveInt = 2
     """Window of the GPU queue, in engine steps: one computing, the others ready."""
+    hang_seconds: PositiveFloat = 30.0
+    """An engine that does not answer a ping for so long counts as dead; more than its longest step."""
     restart_period_seconds: PositiveFloat = 3600.0
     """A dead engine is restarted in place once in so long; if it dies again sooner, the process exits with 1."""
     start_timeout_seconds: PositiveFloat = 1200.0
@@ -220,7 +222,8 @@ class HealthSettings(_Section):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """TCP port to listen on; 0: none."""
     stuck_seconds: PositiveFloat = 120.0
-    """A partition that does not move, held by nothing, is not live after so long; after twice, the process exits."""
+    """When the head of a partition does not move for so long and nothing holds it: if the engine has it, the engine
+    counts as dead; else the worker is not live, and after twice as long it exits."""
     loop_lag_seconds: PositiveFloat = 10.0
     """An event loop that is later than this is not live."""
 

@@ -8,7 +8,7 @@ does not kill each owner of its partition in turn.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from consumer.item import Item
 from consumer.records import TopicPartition
@@ -37,14 +37,20 @@ class Suspects:
         self.untold = True
         return item if self._kills[name] >= KILLS_TO_REJECT else None
 
-    def recognise(self, item: Item) -> None:
-        """A record has arrived; if it is a suspect it goes into the engine alone."""
-        if (item.lane.partition, item.offset) in self._kills:
-            item.alone = True
+    def recognise(self, item: Item) -> bool:
+        """A record has arrived; a suspect goes into the engine alone. True when it has killed it often enough already.
 
-    def acquit(self, item: Item) -> None:
-        """The record has its answer."""
-        self._kills.pop((item.lane.partition, item.offset), None)
+        So it is when the process ended before the rejection had left it.
+        """
+        kills = self._kills.get((item.lane.partition, item.offset), 0)
+        item.alone = kills > 0
+        return kills >= KILLS_TO_REJECT
+
+    def delivered(self, items: Iterable[Item]) -> None:
+        """These are answered, for good: no owner will see them again."""
+        if self._kills:
+            for item in items:
+                self._kills.pop((item.lane.partition, item.offset), None)
 
     def note(self, partition: TopicPartition) -> str:
         """What the next owner of the partition must know, for the commit's metadata; empty if nothing."""

@@ -24,7 +24,7 @@ from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWri
 from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.clock import SystemClock
-from consumer.errors import DependencyUnavailable, EngineDead, SettingsInvalid
+from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid
 from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
 from consumer.interfaces import ScoringEngine, TextEncoder
@@ -41,8 +41,6 @@ from schemas.wire import RequestLimits
 
 PROGRESS_SECONDS = 10.0
 """Between two progress lines of the log, while there is progress."""
-PING_SECONDS = 30.0
-"""An engine that does not answer a ping for so long hangs: nothing else tells."""
 
 log = structlog.get_logger()
 
@@ -63,8 +61,8 @@ class Worker:
         self._on_signals(_abort)
         async with AsyncExitStack() as closing:
             await closing.enter_async_context(serving(settings.health, self._health, self._clock))
-            looking = asyncio.create_task(self._look())
-            closing.callback(looking.cancel)
+            starting = asyncio.create_task(self._look_while_starting())
+            closing.callback(starting.cancel)
             kafka, findings = await self._facts_and_findings()
             refuse(findings)
             assert isinstance(kafka, KafkaFacts)
@@ -98,7 +96,8 @@ class Worker:
             await source.join(flow.assigned, flow.revoked)
 
             self._on_signals(self._stop)
-            await self._until_stopped(flow, engine, looking)
+            starting.cancel()
+            await self._until_stopped(flow, engine)
         self._enter(Lifecycle.STOPPED)
 
     async def check(self) -> list[Finding]:
@@ -140,10 +139,10 @@ class Worker:
         answerer = Answerer(tasks, ModelIdentity(card.served_names[0], card.revision, card.fingerprint), answer_limits)
         return Flow(ports, preparer, answerer, settings, self._clock)
 
-    async def _until_stopped(self, flow: Flow, engine: ScoringEngine, looking: asyncio.Task[None]) -> None:
+    async def _until_stopped(self, flow: Flow, engine: ScoringEngine) -> None:
         """Run until asked to stop, then drain; whatever fails before the end of that is raised."""
-        running = asyncio.create_task(flow.run())
-        pinging, telling = asyncio.create_task(self._ping(engine)), asyncio.create_task(self._progress(flow))
+        running, looking = asyncio.create_task(flow.run()), asyncio.create_task(self._look(flow))
+        pinging, telling = asyncio.create_task(self._ping(flow, engine)), asyncio.create_task(self._progress(flow))
         self._enter(Lifecycle.RUNNING)
         stopping = asyncio.create_task(self._asked_to_stop.wait())
         try:
@@ -154,20 +153,35 @@ class Worker:
             self._health.failure = "; ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(failure))
             raise
         finally:
-            for task in (running, stopping, pinging, telling):
+            for task in (running, stopping, looking, pinging, telling):
                 task.cancel()
-            await asyncio.wait((running, pinging, telling))
+            await asyncio.wait((running, looking, pinging, telling))
             log.info("totals", **flow.tally.line())
 
-    async def _look(self) -> None:
+    async def _look_while_starting(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self._health.look(self._clock.monotonic())
 
-    async def _ping(self, engine: ScoringEngine) -> None:
+    async def _look(self, flow: Flow) -> None:
         while True:
-            await asyncio.sleep(PING_SECONDS)
-            await engine.ping(PING_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                self._health.look(self._clock.monotonic())
+            except PartitionStuck as stuck:
+                if not stuck.in_engine:
+                    raise
+                await flow.engine_hangs(EngineDead(str(stuck)))
+
+    async def _ping(self, flow: Flow, engine: ScoringEngine) -> None:
+        """Of an engine that hangs, and of one that died idle, nothing else tells."""
+        hang_seconds = self._settings.engine.hang_seconds
+        while True:
+            await asyncio.sleep(hang_seconds / 3)
+            try:
+                await engine.ping(hang_seconds)
+            except EngineDead as silence:
+                await flow.engine_hangs(silence)
 
     async def _progress(self, flow: Flow) -> None:
         before: dict[str, object] = {}
@@ -175,7 +189,13 @@ class Worker:
             await asyncio.sleep(PROGRESS_SECONDS)
             now = flow.tally.line()
             if now != before:
-                log.info("progress", **now, in_engine=flow.window.sequences, lanes=len(flow.ledger.lanes))
+                log.info(
+                    "progress",
+                    **now,
+                    in_engine=flow.window.sequences,
+                    lanes=len(flow.ledger.lanes),
+                    loop_lag_ms=round(1000 * self._health.loop_lag_seconds),
+                )
             before = now
 
     def _on_signals(self, react: Callable[[signal.Signals], None]) -> None:

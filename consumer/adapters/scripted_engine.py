@@ -2,7 +2,8 @@
 
 A document can misbehave on purpose. Each of the words in `WORDS` is one token of its own:
 `!reject` is refused by the engine, `!nan` comes back as not-a-number, `!die` kills the engine, `!hold` waits for
-`release`, each `!wait` takes a second more, and `!hang` silences the engine: it lives, and answers nothing any more.
+`release`, each `!wait` takes a second more, `!fail` fails the whole micro-batch, and `!hang` silences the engine: it
+lives, and answers nothing any more.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consumer.errors import EngineDead
+from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.interfaces import EncodedText
 from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling, TokenSequence
 from consumer.sections import EngineSettings
@@ -24,8 +25,8 @@ from schemas.errors import ErrorCode
 VOCABULARY = 30_000
 EMBEDDING_DIMENSIONS = 8
 START, SEPARATOR = 1, 2
-REJECT, NAN, DIE, HOLD, WAIT, HANG = 3, 4, 5, 6, 7, 8
-WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD, "!wait": WAIT, "!hang": HANG}
+REJECT, NAN, DIE, HOLD, WAIT, HANG, FAIL = 3, 4, 5, 6, 7, 8, 9
+WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD, "!wait": WAIT, "!hang": HANG, "!fail": FAIL}
 """What a text can ask for."""
 _FIRST_WORD_ID = 10
 
@@ -39,6 +40,8 @@ class Words:
 
 class ScriptedEncoder:
     """A tokenizer that needs no model: a word is a token, its id a checksum."""
+
+    prompt = None
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Without special tokens."""
@@ -101,6 +104,8 @@ class ScriptedEngine:
         submitted = _Submitted(inputs, future)
         if self._dead:
             future.set_exception(EngineDead("the scripted engine is dead"))
+        elif any(FAIL in one.token_ids for one in inputs):
+            future.set_exception(MicroBatchFailed("the scripted engine cannot compute this"))
         elif any(HOLD in one.token_ids for one in inputs):
             self._held.append(submitted)
         elif wait_seconds := max((one.token_ids.count(WAIT) for one in inputs), default=0):
@@ -139,9 +144,10 @@ class ScriptedEngine:
             raise EngineDead("the scripted engine is dead")
 
     async def stop(self) -> None:
-        """End the stepping."""
+        """End the stepping; what is still in flight raises EngineDead."""
         self._loop.cancel()
         await asyncio.wait((self._loop,))
+        self.die()
 
     async def _run(self) -> None:
         while not self._dead:

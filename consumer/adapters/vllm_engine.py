@@ -24,7 +24,7 @@ from consumer.adapters.vllm_versions import (
     output_problem,
     pooling_params,
 )
-from consumer.errors import EngineDead
+from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.model.card import ModelCard
 from consumer.records import EngineInput, EngineOutput, InputRejected
 from consumer.sections import EngineSettings
@@ -67,8 +67,8 @@ class VllmEngine:
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch; one future with one outcome per input, in the inputs' order.
 
-        The future raises EngineDead. A refusal of one input is its outcome, not an exception. Cancelling it takes what
-        has not been computed out of the engine.
+        The future raises EngineDead, or MicroBatchFailed for whatever vLLM raises while it lives. A refusal of one
+        input is its outcome, not an exception. Cancelling it takes what has not been computed out of the engine.
         """
         scoring = asyncio.ensure_future(self._score(inputs))
         self._scoring.add(scoring)
@@ -115,7 +115,7 @@ class VllmEngine:
                 raise EngineDead(f"the engine has died: {broken}") from broken
             # A request that nobody reads, or whose hand-over failed half-way, stays in vLLM's books for ever.
             await self._llm.abort(entered)
-            raise
+            raise MicroBatchFailed(f"{type(broken).__name__}: {broken}") from broken
 
     async def _enter(self, one: EngineInput, entered: list[str]) -> Collector | InputRejected:
         """Hand one sequence to the engine; its id joins `entered` before anything can fail."""

@@ -9,7 +9,7 @@ import pytest
 
 from consumer.errors import EngineDead
 from consumer.item import HELD_BYTES_PER_RAW_BYTE
-from tests.flow.conftest import MAX_FETCH_BYTES, World, source_offset
+from tests.flow.conftest import MAX_FETCH_BYTES, FlowWorker, World, source_offset
 
 MakeWorld = Callable[..., World]
 
@@ -113,6 +113,46 @@ async def test_a_deadly_record_does_not_kill_each_owner_in_turn(make_world: Make
     world.assert_complete_and_ordered()
     assert [source_offset(record) for record in world.dead.records[0]] == [20]
     assert not second.running.done()
+
+
+async def test_a_record_that_spoils_its_micro_batch_pays_alone(make_world: MakeWorld):
+    """The engine fails on all of a micro-batch together and does not say on which."""
+    world = make_world(2)
+    world.publish(40, 0)
+    world.publish(1, 0, document="!fail")
+    world.publish(40, 0)
+    world.publish(40, 1)
+    worker = await world.start()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    codes = [answer.get("error", {}).get("code") for answer in world.answers()]
+    assert codes == [None] * 40 + ["internal"] + [None] * 40
+    assert [source_offset(record) for record in world.dead.records[0]] == [40]
+    assert len(world.results.records[0]) + len(world.results.records[1]) == 121, "nothing twice"
+    assert (worker.flow.window.sequences, worker.flow.window.tokens) == (0, 0)
+
+
+async def test_an_engine_that_hangs_is_replaced_and_everything_in_it_replayed(make_world: MakeWorld):
+    world = make_world()
+    world.publish(20)
+    world.publish(1, document="!hang")
+    world.publish(20)
+    worker = await world.start(engine__restart_period_seconds=0.000001)
+    for _ in range(3):
+        with pytest.raises(EngineDead) as silence:
+            await until_silent(worker)
+        await worker.flow.engine_hangs(silence.value)
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert [source_offset(record) for record in world.dead.records[0]] == [20]
+    assert len(world.results.records[0]) == 41, "nothing twice"
+
+
+async def until_silent(worker: FlowWorker) -> None:
+    """Raises EngineDead once the engine does not answer a ping."""
+    while True:
+        await worker.engine.ping(0.05)
+        await asyncio.sleep(0.01)
 
 
 async def test_an_engine_that_dies_of_itself_dead_letters_nothing(make_world: MakeWorld):

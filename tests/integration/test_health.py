@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.conftest import CreateTopics
 from tests.integration.test_worker_scripted import worker_settings
 from tests.services.kafka import KafkaNode, create_topics
 from tests.services.process import free_port
-from tests.services.reading import committed_offsets, read_topic
+from tests.services.reading import committed_offsets, read_topic, wait_committed
 from tests.services.redis import RedisNode
 from tests.services.worker import WorkerProcess
 
@@ -143,24 +144,56 @@ async def refused(worker: WorkerProcess) -> str:
     return next(str(event["reason"]) for event in worker.events() if event["event"] == "refused to start")
 
 
-async def test_a_request_that_never_comes_back_ends_the_worker_which_says_where_it_was(
-    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path
+@pytest.mark.parametrize("poison", ["!hold", "!die"])
+async def test_a_request_that_the_engine_does_not_survive_costs_one_dead_letter_and_not_the_partition(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path, poison: str
 ) -> None:
+    """Its engine is replaced once, the worker ends the second time, and the next worker knows what to suspect."""
     names = await topics(kafka, requests=1, results=1, dead=1)
-    async with probed(tmp_path, worker_settings(kafka, redis, names)) as (worker, probe):
+    settings = worker_settings(kafka, redis, names)
+    async with probed(tmp_path, settings) as (worker, probe):
         await probe.until_ready()
-        assert await probe.ask("/livez") == Answer(200, "ok\n")
         await publish(kafka, names["requests"], "good")
         await read_topic(kafka.bootstrap_servers, names["results"], 1)
-        await publish(kafka, names["requests"], "!hold", "good")
-        stuck = await probe.until("/livez", lambda answer: answer.status == 503, "not live")
-        assert stuck.conditions == {"lane_stuck"}
+        await publish(kafka, names["requests"], poison, "good")
         assert await worker.wait() == 1
+        assert [event["event"] for event in worker.events()].count("restarting the engine") == 1
         [end] = [event for event in worker.events() if event["event"] == "stopped" and "type" in event]
-        assert end["type"] == "PartitionStuck"
-        assert f"<Lane {names['requests']}[0] open watermark=1 next=3" in end["reason"]
+        assert end["type"] == "EngineDead"
     committed = await committed_offsets(kafka.bootstrap_servers, "group." + names["requests"], names["requests"])
     assert committed == {0: 1}, "what stood before it is done, the rest is for the next owner"
+    async with probed(tmp_path, settings) as (worker, _):
+        await worker.wait_for_event("running")
+        await wait_committed(kafka.bootstrap_servers, "group." + names["requests"], names["requests"], 3)
+        assert await worker.stop() == 0
+    codes = [
+        json.loads(result.value).get("error", {}).get("code")
+        for result in await read_topic(kafka.bootstrap_servers, names["results"], 3)
+    ]
+    assert codes == [None, "engine_rejected", None]
+    [letter] = await read_topic(kafka.bootstrap_servers, names["dead"], 1)
+    assert dict(letter.headers)["scorestream-source-offset"] == b"1"
+
+
+async def test_an_engine_that_hangs_is_replaced_and_the_request_that_silenced_it_is_known_in_the_end(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    """Nothing but a ping tells while no head has waited long: other requests are answered before and after."""
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    # A restart is allowed as often as it takes, so one worker sees all of it.
+    settings = worker_settings(kafka, redis, names) | {
+        "engine.hang_seconds": 0.5,
+        "engine.restart_period_seconds": 0.001,
+        "health.stuck_seconds": 100,
+    }
+    async with probed(tmp_path, settings) as (worker, probe):
+        await probe.until_ready()
+        await publish(kafka, names["requests"], "good", "!hang", "good")
+        results = await read_topic(kafka.bootstrap_servers, names["results"], 3)
+        assert [event["event"] for event in worker.events()].count("engine restarted") == 3
+        assert await worker.stop() == 0
+    codes = [json.loads(result.value).get("error", {}).get("code") for result in results]
+    assert codes == [None, "engine_rejected", None]
 
 
 async def test_without_redis_the_worker_is_unready_by_name_alive_and_comes_back(

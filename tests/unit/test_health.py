@@ -147,8 +147,9 @@ def test_a_head_that_does_not_move_is_stuck_and_after_as_long_again_ends_the_wor
     assert observed.not_live() == {Condition.LANE_STUCK}
     assert observed.not_ready() == {Condition.LANE_STUCK}
     assert "requests[3]" in observed.health.not_live(observed.now)[0].detail
-    with pytest.raises(PartitionStuck, match=r"<Lane requests\[3\] open watermark=0"):
+    with pytest.raises(PartitionStuck, match=r"<Lane requests\[3\] open watermark=0") as stuck:
         observed.pass_time(STUCK_SECONDS)
+    assert not stuck.value.in_engine
 
 
 def test_a_settled_head_that_nothing_delivers_is_stuck_too(observed: Observed) -> None:
@@ -176,6 +177,19 @@ def test_a_long_request_that_comes_back_in_pieces_is_never_stuck(observed: Obser
     for _ in range(20):
         observed.pass_time(STUCK_SECONDS - 1)
         lane.items[0].returned += 1
+    assert observed.not_live() == set()
+
+
+def test_a_head_that_does_not_come_back_is_told_of_the_engine_before_liveness_fails(observed: Observed) -> None:
+    """Whoever kills the worker first would leave the next owner without a suspect."""
+    lane = observed.assign()
+    receive(lane, 2)
+    lane.start(lane.items[0], 0.0)
+    lane.items[0].outputs = [None]
+    observed.pass_time(STUCK_SECONDS)
+    with pytest.raises(PartitionStuck, match=r"<Lane requests\[3\] open watermark=0") as stuck:
+        observed.pass_time(2)
+    assert stuck.value.in_engine
     assert observed.not_live() == set()
 
 
