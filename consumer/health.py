@@ -14,6 +14,7 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 | the engine is restarted in place: it died, or hung    | yes  | no    | if it may not be, the process exits   |
 | a dependency or the breaker holds a lane              | yes  | no    |                                       |
 | the broker refuses commits                            | yes  | no    |                                       |
+| the broker refuses to let it read, or be a member     | yes  | no    |                                       |
 | not a member of the group, or no coordinator answers  | yes  | no    |                                       |
 | a rebalance, for longer than twice its timeout        | yes  | no    |                                       |
 | a rebalance                                           | yes  | yes   |                                       |
@@ -59,6 +60,7 @@ class Condition(StrEnum):
     REBALANCE_TOO_LONG = "rebalance_too_long"
     LANE_HELD = "lane_held"
     COMMITS_REFUSED = "commits_refused"
+    SOURCE_REFUSED = "source_refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Watched:
     lanes: Mapping[TopicPartition, Lane]
     standing: Callable[[], Standing]
     client_failure: Callable[[], str | None]
+    source_refusal: Callable[[], str | None]
     commit_refusal: Callable[[], str | None]
     engine_restarting: Callable[[], bool]
 
@@ -167,6 +170,8 @@ class Health:
     def _held(self, watched: Watched) -> Iterator[Reason]:
         if watched.engine_restarting():
             yield Reason(Condition.ENGINE_RESTARTING, "the engine died and is started again")
+        if refusal := watched.source_refusal():
+            yield Reason(Condition.SOURCE_REFUSED, refusal)
         if refusal := watched.commit_refusal():
             yield Reason(Condition.COMMITS_REFUSED, refusal)
         for lane in watched.lanes.values():

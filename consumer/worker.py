@@ -90,6 +90,7 @@ class Worker:
                 flow.ledger.lanes,
                 source.standing,
                 source.failure,
+                source_refusal=source.refusal,
                 commit_refusal=lambda: flow.commit_refusal,
                 engine_restarting=lambda: engine.restarting,
             )
@@ -97,7 +98,7 @@ class Worker:
 
             self._on_signals(self._stop)
             starting.cancel()
-            await self._until_stopped(flow, engine)
+            await self._until_stopped(flow, source, engine)
         self._enter(Lifecycle.STOPPED)
 
     async def check(self) -> list[Finding]:
@@ -139,10 +140,11 @@ class Worker:
         answerer = Answerer(tasks, ModelIdentity(card.served_names[0], card.revision, card.fingerprint), answer_limits)
         return Flow(ports, preparer, answerer, settings, self._clock)
 
-    async def _until_stopped(self, flow: Flow, engine: ScoringEngine) -> None:
+    async def _until_stopped(self, flow: Flow, source: KafkaSource, engine: ScoringEngine) -> None:
         """Run until asked to stop, then drain; whatever fails before the end of that is raised."""
         running, looking = asyncio.create_task(flow.run()), asyncio.create_task(self._look(flow))
-        pinging, telling = asyncio.create_task(self._ping(flow, engine)), asyncio.create_task(self._progress(flow))
+        pinging = asyncio.create_task(self._ping(flow, engine))
+        telling = asyncio.create_task(self._progress(flow, source))
         self._enter(Lifecycle.RUNNING)
         stopping = asyncio.create_task(self._asked_to_stop.wait())
         try:
@@ -156,7 +158,7 @@ class Worker:
             for task in (running, stopping, looking, pinging, telling):
                 task.cancel()
             await asyncio.wait((running, looking, pinging, telling))
-            log.info("totals", **flow.tally.line())
+            log.info("totals", **flow.tally.line(), skipped_records=source.skipped_records)
 
     async def _look_while_starting(self) -> None:
         while True:
@@ -183,11 +185,11 @@ class Worker:
             except EngineDead as silence:
                 await flow.engine_hangs(silence)
 
-    async def _progress(self, flow: Flow) -> None:
+    async def _progress(self, flow: Flow, source: KafkaSource) -> None:
         before: dict[str, object] = {}
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
-            now = flow.tally.line()
+            now = flow.tally.line() | {"skipped_records": source.skipped_records}
             if now != before:
                 log.info(
                     "progress",
@@ -271,9 +273,11 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         log.error("refused to start", reason=str(invalid))  # noqa: TRY400 -- the message says it all
         return 2
     except Exception as failure:
-        for cause in _causes(failure):
+        causes = _causes(failure)
+        for cause in causes:
             log.error("stopped", reason=str(cause), type=type(cause).__name__, exc_info=_trace_of(cause))  # noqa: TRY400
-        return 1
+        # Some of what is wrong with settings shows only when it runs: an instance id that is used twice, for instance.
+        return 2 if any(isinstance(cause, SettingsInvalid) for cause in causes) else 1
 
 
 def _causes(failure: Exception) -> list[Exception]:
@@ -285,4 +289,4 @@ def _causes(failure: Exception) -> list[Exception]:
 
 def _trace_of(cause: Exception) -> Exception | None:
     """A dead dependency says all in its message; anything else is a bug, and where it stood matters."""
-    return None if isinstance(cause, EngineDead | DependencyUnavailable) else cause
+    return None if isinstance(cause, EngineDead | DependencyUnavailable | SettingsInvalid) else cause

@@ -10,6 +10,8 @@ from consumer.records import SourceRecord
 from consumer.sections import KafkaSettings
 
 _NEVER_MS = 2**31 - 1
+_METADATA_MAX_AGE_MS = 10_000
+"""How soon partitions that were added are noticed; the client's own five minutes are a long time to leave them."""
 
 
 def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
@@ -24,7 +26,8 @@ def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
         group_id=kafka.group_id,
         group_instance_id=kafka.group_instance_id,
         enable_auto_commit=False,
-        auto_offset_reset=kafka.auto_offset_reset.value,
+        # What to do without an offset is decided in kafka_positions.py, where what is skipped can be counted.
+        auto_offset_reset="none",
         isolation_level="read_committed",
         partition_assignment_strategy=(OwnAssignor,),
         session_timeout_ms=round(kafka.session_timeout_seconds * 1000),
@@ -33,6 +36,7 @@ def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
         request_timeout_ms=round(kafka.request_timeout_seconds * 1000),
         # Whether the worker makes progress is the watchdog's question: a long outage must not cost the membership.
         max_poll_interval_ms=_NEVER_MS,
+        metadata_max_age_ms=_METADATA_MAX_AGE_MS,
         fetch_max_wait_ms=kafka.fetch_max_wait_ms,
         max_partition_fetch_bytes=kafka.max_partition_fetch_bytes,
     )

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from math import inf
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as ClientPartition
+from aiokafka.errors import (
+    KafkaError,
+    NoError,
+    NotCoordinatorForGroupError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.commit import OffsetFetchRequest
 
 from consumer.records import TopicPartition
 
@@ -48,13 +58,108 @@ async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPar
     return {TopicPartition(*partition): str(one.metadata) for partition, one in committed.items()}
 
 
+def member_id(consumer: AIOKafkaConsumer) -> str:
+    """The id that the coordinator gave this member; empty once the group no longer counts it in."""
+    return str(consumer._coordinator.member_id)
+
+
+async def ask_coordinator(consumer: AIOKafkaConsumer, request: Any) -> Any:
+    """The group coordinator's answer. Raises KafkaError."""
+    await consumer._coordinator.ensure_coordinator_known()
+    return await consumer._coordinator._send_req(request)
+
+
+def look_for_topic(consumer: AIOKafkaConsumer, topic: str) -> None:
+    """Raise what keeps the client from seeing the topic, if anything does, and look again: by itself it looks rarely.
+
+    A leader that does not see it gives nobody any partition.
+    """
+    cluster = consumer._client.cluster
+    if cluster.partitions_for_topic(topic) is not None:
+        return
+    consumer._client.force_metadata_update()
+    hidden = topic in cluster.unauthorized_topics
+    raise TopicAuthorizationFailedError(topic) if hidden else UnknownTopicOrPartitionError(topic)
+
+
+def rejoin(consumer: AIOKafkaConsumer) -> None:
+    """Give up the assignment, as in any rebalance, and get a new one."""
+    consumer._coordinator.request_rejoin()
+
+
+async def end_coordination(consumer: AIOKafkaConsumer, reason: KafkaError) -> None:
+    """Never join again, and let a getmany() that waits for an assignment raise `reason`. Does not return.
+
+    For the listener's use: what it raises the client only logs, and then it joins.
+    """
+    consumer._subscription.abort_waiters(reason)
+    consumer._coordinator._coordination_task.cancel()
+    await asyncio.sleep(0)
+
+
+def outlive_refusals(
+    consumer: AIOKafkaConsumer, passes: Callable[[KafkaError], Awaitable[bool]], answered: Callable[[], None]
+) -> None:
+    """Let the client's coordination go on after an error for which `passes` returns True. Call after start().
+
+    The client's own way is to stand still until the next getmany() has raised the error, which does not come while
+    nothing is asked for; and the task that failed, heartbeats for instance, is not started again. `passes` decides how
+    long to wait. `answered` is called at each heartbeat that the coordinator accepts.
+    """
+    coordinator = consumer._coordinator
+    tell, beat = coordinator._push_error_to_user, coordinator._do_heartbeat
+
+    async def outlive(error: KafkaError) -> None:
+        if not await passes(error):
+            await tell(error)
+            return
+        assignment = consumer._subscription.subscription.assignment
+        if coordinator._heartbeat_task is not None and coordinator._heartbeat_task.done():
+            coordinator._heartbeat_task = None
+            coordinator._start_heartbeat_task()
+        if coordinator._commit_refresh_task is not None and coordinator._commit_refresh_task.done():
+            coordinator.start_commit_offsets_refresh_task(assignment)
+
+    async def beaten() -> bool:
+        accepted = bool(await beat())
+        if accepted:
+            answered()
+        return accepted
+
+    coordinator._push_error_to_user, coordinator._do_heartbeat = outlive, beaten
+
+
+def heed_errors_of_whole_answers(consumer: AIOKafkaConsumer) -> None:
+    """Raise what the coordinator says of an OffsetFetch as a whole. Call after start().
+
+    The client reads the errors of single partitions only, which that version of the protocol no longer has: to a
+    coordinator that is loading its offsets, or that refuses, it listens as if the group had none, and begins anew.
+    """
+    coordinator = consumer._coordinator
+    send = coordinator._send_req
+
+    async def heed(request: Any) -> Any:
+        answer = await send(request)
+        if isinstance(request, OffsetFetchRequest):
+            error = for_code(getattr(answer, "error_code", 0))
+            if error is NotCoordinatorForGroupError:
+                coordinator.coordinator_dead()
+            if error is not NoError:
+                raise error
+        return answer
+
+    coordinator._send_req = heed
+
+
 def knows_coordinator(consumer: AIOKafkaConsumer) -> bool:
     """Whether the group's coordinator answered when it was last asked: each heartbeat asks."""
-    return consumer._coordinator.coordinator_id is not None
+    return consumer._coordinator is not None and consumer._coordinator.coordinator_id is not None
 
 
 def ended_task(consumer: AIOKafkaConsumer) -> str | None:
     """Which of the client's own tasks has ended, and why; None while they run, as they do for the client's life."""
+    if consumer._coordinator is None:
+        return None
     for name, task in (
         ("fetch", consumer._fetcher.error_future),
         ("coordination", consumer._coordinator._coordination_task),
@@ -121,9 +226,10 @@ def pace_metadata_updates(member: AIOKafkaConsumer | AIOKafkaProducer) -> None:
 async def abandon_consumer(consumer: AIOKafkaConsumer) -> None:
     """Free what a stop() that did not come back has left: tasks and connections. Without leaving the group; bounded."""
     coordinator = consumer._coordinator
-    tasks = [coordinator._coordination_task, coordinator._heartbeat_task, coordinator._commit_refresh_task]
-    await _cancel([task for task in tasks if task is not None])
-    await _bounded(consumer._fetcher.close())
+    if coordinator is not None:
+        tasks = [coordinator._coordination_task, coordinator._heartbeat_task, coordinator._commit_refresh_task]
+        await _cancel([task for task in tasks if task is not None])
+        await _bounded(consumer._fetcher.close())
     await _bounded(consumer._client.close())
 
 

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import ConsumerRebalanceListener
 from aiokafka import TopicPartition as ClientPartition
 from aiokafka.errors import (
     CommitFailedError,
-    CorruptRecordException,
+    GroupAuthorizationFailedError,
     IllegalGenerationError,
     IllegalStateError,
     KafkaError,
-    NoOffsetForPartitionError,
-    OffsetOutOfRangeError,
+    KafkaTimeoutError,
     RebalanceInProgressError,
+    TopicAuthorizationFailedError,
     UnknownMemberIdError,
 )
-from aiokafka.structs import ConsumerRecord
 
 from consumer.adapters import kafka_internals
-from consumer.adapters.kafka_consumer import new_consumer, source_record
+from consumer.adapters.kafka_consumer import new_consumer
+from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
+from consumer.adapters.kafka_reader import KafkaReader
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
-from consumer.records import SourceRecord, Standing, TopicPartition
+from consumer.records import Standing, TopicPartition
 from consumer.sections import KafkaSettings
 
 log = structlog.get_logger()
@@ -38,63 +39,42 @@ _MEMBERSHIP_GONE = (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
-_UNDECODABLE = (UnicodeDecodeError, CorruptRecordException)
-_NOT_UTF8 = "the record cannot be decoded: a header key is not UTF-8; fetch it by its topic, partition and offset"
+_REFUSED_SECONDS = 0.5
+"""Between two attempts at what the broker refuses."""
 
+_PASSING = (TimeoutError, KafkaTimeoutError, GroupAuthorizationFailedError, TopicAuthorizationFailedError)
+"""Beside what the client itself calls retriable. What an ACL forbids, the next one may allow."""
 
-class UndecodableRecord(Exception):
-    """A record's checksum is wrong: what the broker holds is not what was written. Going past it is the operator's."""
-
-    def __init__(self, partition: TopicPartition, position: int | None, group: str, cause: Exception) -> None:
-        topic, number = partition
-        after = "the next offset" if position is None else position + 1
-        super().__init__(
-            f"{topic}-{number}: the record at offset {position} cannot be decoded ({cause}); to go past it stop the "
-            f"workers and run: kafka-consumer-groups.sh --group {group} --topic {topic}:{number} --reset-offsets "
-            f"--to-offset {after} --execute"
-        )
+Listener = Callable[[frozenset[TopicPartition]], Awaitable[None]]
 
 
 class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
-    """A `RecordSource` on aiokafka's consumer.
+    """A `RecordSource` on aiokafka's consumer: the membership and the commits. KafkaReader says what is received when.
 
-    What `receive` may rely on, and why it holds:
-
-    - Never an old record after `revoked` began. aiokafka sets its reassignment flag and calls the listener in one
-      step, without an await between. A getmany() in flight looks at that flag, and at whether its buffer belongs to the
-      live assignment, in the step in which it takes records out; and from there to `receive` nothing here awaits.
-    - Never a record before `assigned` was entered. A new assignment has no positions, hence no fetch, until the task
-      that looks them up runs; aiokafka creates that task and calls the listener in one step.
-    - The next position belongs to exactly these records: it is read in the same step.
-
-    Records of aborted transactions are not requests: isolation is read_committed.
+    What the broker does not allow (an ACL that was taken away) is tried again until it is allowed, and told by
+    `refusal`: to leave would not help, and what is held is not lost.
     """
 
     def __init__(self, kafka: KafkaSettings, operation_timeout_seconds: float) -> None:
         self._kafka = kafka
         self._timeout_seconds = operation_timeout_seconds
-        self._consumer: AIOKafkaConsumer = None
-        self._assigned: Callable[[frozenset[TopicPartition]], Awaitable[None]]
-        self._revoked: Callable[[frozenset[TopicPartition]], Awaitable[None]]
-        self._owned: frozenset[TopicPartition] = frozenset()
+        self._consumer = new_consumer(kafka)
+        self._reader = KafkaReader(kafka, self._consumer, operation_timeout_seconds)
+        self._assigned: Listener
+        self._revoked: Listener
         self._assignment_stands = False
-        self._positions: dict[TopicPartition, int] = {}
-        self._suspects: set[TopicPartition] = set()
+        self._member: tuple[int, str] | None = None
+        self._refusals: dict[str, str] = {}
         self._commits: set[asyncio.Task[None]] = set()
-        self._listener_failure: Exception | None = None
+        self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
 
-    async def join(
-        self,
-        assigned: Callable[[frozenset[TopicPartition]], Awaitable[None]],
-        revoked: Callable[[frozenset[TopicPartition]], Awaitable[None]],
-    ) -> None:
+    async def join(self, assigned: Listener, revoked: Listener) -> None:
         """Connect and begin to join; `assigned` tells when the group has answered.
 
         Raises DependencyUnavailable when no broker answers.
         """
         self._assigned, self._revoked = assigned, revoked
-        self._consumer = new_consumer(self._kafka)
         try:
             await self._consumer.start()
         except KafkaError as error:
@@ -102,11 +82,14 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             raise DependencyUnavailable("kafka", str(error)) from error
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         kafka_internals.pace_metadata_updates(self._consumer)
+        kafka_internals.pace_metadata_updates(self._consumer)
+        kafka_internals.heed_errors_of_whole_answers(self._consumer)
+        kafka_internals.outlive_refusals(self._consumer, self._passes, lambda: self._note("group", None))
         self._consumer.subscribe([self._kafka.request_topic], listener=self)
 
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions owned now; none from the beginning of `revoked` to the beginning of `assigned`."""
-        return self._owned
+        return self._reader.owned
 
     def counted_in(self) -> bool:
         """False from the moment the broker refuses the membership until the group has answered a new join."""
@@ -117,21 +100,26 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
         Runs as a task of its own: a cancelled getmany() loses its place, so only `leave` ends one. In a rebalance it
         may take as long as the rebalance. Raises whatever failed in `assigned` or `revoked`, SettingsInvalid when
-        there is no offset to start from and none may be chosen, UndecodableRecord, and the client's fatal errors.
+        there is no offset to go on from and none may be chosen, or when another member has this one's instance id,
+        UndecodableRecord, and the client's fatal errors.
         """
-        self._round = asyncio.create_task(self._fetch_round(room, receive, wait_seconds))
+        self._round = asyncio.create_task(self._read(room, receive, wait_seconds))
         await asyncio.wait([self._round])
         if self._round.cancelled():
             return 0
         try:
-            return self._round.result()
-        except KafkaError as error:
-            if not error.retriable:
+            count = self._round.result()
+        except (KafkaError, TimeoutError) as error:
+            if self._failure is not None:
+                raise self._failure from None
+            if not _passes_by(error):
                 raise
-            # Told once and then forgotten by the client, which goes on trying: a coordinator that restarts, for one.
-            log.warning("fetching goes on after %r", error)
-            await asyncio.sleep(wait_seconds)
+            # Told once and then forgotten by the client, which goes on trying.
+            self._note("reading", error)
+            await asyncio.sleep(max(wait_seconds, _REFUSED_SECONDS))
             return 0
+        self._note("reading", None)
+        return count
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """The group's committed offset, None when there is none. Raises DependencyUnavailable."""
@@ -150,8 +138,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     ) -> None:
         """Commit, a partition's note as its metadata, within the operation timeout.
 
-        Raises PartitionLost, DependencyUnavailable, or the broker's refusal (authorization, for instance). A commit
-        ends with its assignment: aiokafka would go on trying, with whatever generation it has by then.
+        Raises PartitionLost, DependencyUnavailable, or what the client does not expect of a broker. A commit ends with
+        its assignment: aiokafka would go on trying, with whatever generation it has by then.
         """
         if not self.counted_in():
             raise PartitionLost("the group no longer counts this worker in")
@@ -172,10 +160,11 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._commits.discard(request)
 
     async def leave(self) -> None:
-        """Leave the group and close, within the operation timeout, also when the broker is gone. Never raises."""
-        self._owned = frozenset()
-        if self._consumer is None:
-            return
+        """Close, within the operation timeout, also when the broker is gone. Never raises.
+
+        A dynamic member leaves the group. A static one does not: its partitions wait for it until its session expires.
+        """
+        self._reader.end()
         stopping = asyncio.create_task(self._consumer.stop())
         await asyncio.wait([stopping], timeout=self._timeout_seconds)
         if not stopping.done() or stopping.cancelled() or stopping.exception() is not None:
@@ -187,109 +176,102 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     def standing(self) -> Standing:
         """Where this worker stands with the group; an empty assignment is a membership too."""
-        if self._consumer is None or not kafka_internals.knows_coordinator(self._consumer):
+        if not kafka_internals.knows_coordinator(self._consumer):
             return Standing.OUTSIDE
         return Standing.MEMBER if self._assignment_stands and self.counted_in() else Standing.REBALANCING
 
     def failure(self) -> str | None:
         """What has ended the client, None while it works; `fetch` raises it, but is not called while all lanes wait."""
-        return None if self._consumer is None else kafka_internals.ended_task(self._consumer)
+        if self._failure is not None:
+            return str(self._failure)
+        return kafka_internals.ended_task(self._consumer)
+
+    def refusal(self) -> str | None:
+        """What the broker refused when it was last asked, for the group or for reading; None when it does not."""
+        return "; ".join(f"{what}: {why}" for what, why in self._refusals.items()) or None
+
+    @property
+    def skipped_records(self) -> int:
+        """Records that retention removed before they were read, in offsets, since the start."""
+        return self._reader.skipped_records.total()
 
     async def on_partitions_revoked(self, revoked: set[ClientPartition]) -> None:
         """Called by aiokafka, which only logs what is raised here: `fetch` raises it instead."""
-        self._owned = frozenset()
+        self._reader.end()
         self._assignment_stands = False
-        self._positions.clear()
         try:
             if revoked:
                 await self._revoked(frozenset(TopicPartition(*partition) for partition in revoked))
         except Exception as failure:  # noqa: BLE001  # raised by fetch
-            self._listener_failure = failure
+            self._failure = failure
         finally:
             for request in self._commits:
                 request.cancel()
+        if self._kafka.group_instance_id is not None and self._member is not None and not self.counted_in():
+            await self._yield_instance(self._kafka.group_instance_id, *self._member)
 
     async def on_partitions_assigned(self, assigned: set[ClientPartition]) -> None:
         """Called by aiokafka, which only logs what is raised here: `fetch` raises it instead."""
-        self._owned = frozenset(TopicPartition(*partition) for partition in assigned)
+        self._reader.begin(frozenset(TopicPartition(*partition) for partition in assigned))
         self._assignment_stands = True
-        self._suspects.clear()
+        self._member = (kafka_internals.generation(self._consumer), kafka_internals.member_id(self._consumer))
+        self._note("group", None)
         try:
-            await self._assigned(self._owned)
+            await self._assigned(self._reader.owned)
         except Exception as failure:  # noqa: BLE001  # raised by fetch
-            self._listener_failure = failure
+            self._failure = failure
 
-    async def _fetch_round(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
-        if self._listener_failure is not None:
-            raise self._listener_failure
+    async def _read(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
+        if self._failure is not None:
+            raise self._failure
         kafka_internals.raise_background_errors(self._consumer)
-        count = 0
-        for partition, limit in room.items():
-            if limit and partition in self._owned:
-                came = await self._ask([partition], limit, 0, receive)
-                count += came
-                if came:
-                    await asyncio.sleep(0)
-        if count:
-            return count
-        wanted = [partition for partition, limit in room.items() if limit and partition in self._owned]
-        alone = [partition for partition in wanted if partition in self._suspects]
-        if not wanted:
-            await asyncio.sleep(wait_seconds)
-        elif alone:
-            for partition in alone:
-                count += await self._ask([partition], 1, wait_seconds, receive)
-        else:
-            count = await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
-        return count
+        if self._assignment_stands and not self._reader.owned:
+            kafka_internals.look_for_topic(self._consumer, self._kafka.request_topic)
+        return await self._reader.read(room, receive, wait_seconds)
 
-    async def _ask(self, partitions: list[TopicPartition], limit: int, wait_seconds: float, receive: Receive) -> int:
-        if not self._suspects.isdisjoint(partitions):
-            limit = 1
+    async def _yield_instance(self, instance_id: str, generation: int, member_id: str) -> None:
+        """Before a static member joins again: not when another has taken its id, or the two would for ever."""
         try:
-            answer = await self._consumer.getmany(
-                *(ClientPartition(*partition) for partition in partitions),
-                timeout_ms=round(wait_seconds * 1000),
-                max_records=limit,
-            )
-        except (NoOffsetForPartitionError, OffsetOutOfRangeError) as error:
-            raise SettingsInvalid(
-                f"kafka.auto_offset_reset is none and the group {self._kafka.group_id} has no offset to start from "
-                f"({error!r}): set it to earliest or latest, or set the group's offsets"
-            ) from error
-        except _UNDECODABLE as error:
-            if len(partitions) == 1 and limit == 1:
-                return self._step_over(partitions[0], error, receive)
-            # aiokafka withholds the good records before the bad one: one at a time they come, and the bad one is known.
-            self._suspects.update(partitions)
-            return 0
-        return sum(self._hand_over(partition, answer.get(partition, ()), receive) for partition in partitions)
+            async with asyncio.timeout(self._timeout_seconds):
+                taken = await instance_is_taken(
+                    self._consumer, self._kafka.group_id, instance_id, generation, member_id
+                )
+        except (KafkaError, TimeoutError) as error:
+            log.warning("not known whether another member has this one's instance id", reason=repr(error))
+            return
+        if taken:
+            self._failure = self._duplicate()
+            await kafka_internals.end_coordination(self._consumer, KafkaError("the instance id is another member's"))
 
-    def _step_over(self, partition: TopicPartition, error: Exception, receive: Receive) -> int:
-        """Hand over the place of a record with a header key that is not UTF-8. Raises UndecodableRecord for worse."""
-        position = kafka_internals.position(self._consumer, partition)
-        if position is None or not isinstance(error, UnicodeDecodeError):
-            raise UndecodableRecord(partition, position, self._kafka.group_id, error) from error
-        log.error("%s-%s: the record at offset %s has a header key that is not UTF-8", *partition, position)
-        self._consumer.seek(ClientPartition(*partition), position + 1)
-        self._suspects.discard(partition)
-        self._positions[partition] = position + 1
-        record = SourceRecord(*partition, position, 0, None, None, (), undecodable=_NOT_UTF8)
-        receive(partition, [record], position + 1)
-        return 1
+    async def _passes(self, error: KafkaError) -> bool:
+        """Whether the client's coordination shall go on after this error, which it is then to do at once."""
+        if self._kafka.group_instance_id is not None and tells_of_taken_instance(error):
+            self._failure = self._duplicate()
+            return False
+        if not _passes_by(error):
+            self._failure = error
+            return False
+        self._note("group", error)
+        await asyncio.sleep(_REFUSED_SECONDS)
+        return True
 
-    def _hand_over(self, partition: TopicPartition, records: Sequence[ConsumerRecord], receive: Receive) -> int:
-        """Not a coroutine: the guarantees in the class's docstring rest on it."""
-        if partition not in self._owned:
-            if records:
-                raise RuntimeError(f"records of {partition} outside an assignment: the client changed. This is a bug.")
-            return 0
-        position = kafka_internals.position(self._consumer, partition)
-        if position is None or position == self._positions.get(partition):
-            return 0
-        self._positions[partition] = position
-        receive(partition, [source_record(record) for record in records], position)
-        return len(records)
+    def _duplicate(self) -> SettingsInvalid:
+        return SettingsInvalid(
+            f"kafka.group_instance_id {self._kafka.group_instance_id} is in use by another worker of the group "
+            f"{self._kafka.group_id}, which has taken this one's place: give each worker an id of its own, made of its "
+            "host and index for instance, or leave the setting empty"
+        )
+
+    def _note(self, what: str, error: Exception | None) -> None:
+        """A change is logged, what stays the same is not."""
+        before = self._refusals.pop(what, None)
+        if error is None:
+            if before is not None:
+                log.info("allowed again", what=what, before=before)
+            return
+        self._refusals[what] = repr(error)
+        if before != self._refusals[what]:
+            log.warning("tried again until it works", what=what, reason=self._refusals[what])
 
     @asynccontextmanager
     async def _mapped_errors(self, operation: str) -> AsyncIterator[None]:
@@ -301,6 +283,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             reason = f"{operation}: no answer in {self._timeout_seconds:g} s"
             raise DependencyUnavailable("kafka", reason) from error
         except KafkaError as error:
-            if not error.retriable:
+            if not _passes_by(error):
                 raise
             raise DependencyUnavailable("kafka", f"{operation}: {error!r}") from error
+
+
+def _passes_by(error: Exception) -> bool:
+    return isinstance(error, _PASSING) or (isinstance(error, KafkaError) and bool(error.retriable))

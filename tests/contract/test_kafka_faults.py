@@ -187,6 +187,7 @@ async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: K
 async def test_leaving_does_not_raise_while_the_client_pauses_after_a_failed_fetch(cluster: BrokerCluster) -> None:
     source, receiver = KafkaSource(cluster.kafka, 2.0), Receiver()
     await joined(source, receiver, 2)
+    await fetch_until(source, receiver, lambda: len(receiver.next_offsets) == 2)
     consumer = source._consumer
     send, failing = consumer._client.send, asyncio.Event()
 

@@ -26,6 +26,7 @@ class Observed:
     now: float = 1000.0
     standing: Standing = Standing.MEMBER
     client_failure: str | None = None
+    source_refusal: str | None = None
     commit_refusal: str | None = None
     engine_restarting: bool = False
     lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Observed:
             self.lanes,
             lambda: self.standing,
             lambda: self.client_failure,
+            lambda: self.source_refusal,
             lambda: self.commit_refusal,
             lambda: self.engine_restarting,
         )
@@ -289,6 +291,15 @@ def test_a_rebalance_is_neither_a_failure_nor_unready_until_it_lasts_too_long(ob
     assert observed.not_ready() == set()
 
 
+def test_what_the_broker_does_not_allow_makes_the_worker_unready_and_a_restart_would_not_help(
+    observed: Observed,
+) -> None:
+    observed.source_refusal = "group: GroupAuthorizationFailedError"
+    observed.pass_time(3600)
+    assert observed.not_live() == set()
+    assert observed.not_ready() == {Condition.SOURCE_REFUSED}
+
+
 def test_without_a_coordinator_the_worker_is_alive_and_unready_for_any_time(observed: Observed) -> None:
     observed.standing = Standing.OUTSIDE
     observed.pass_time(3600)
@@ -299,11 +310,13 @@ def test_without_a_coordinator_the_worker_is_alive_and_unready_for_any_time(obse
 def test_everything_that_is_wrong_is_told(observed: Observed) -> None:
     observed.assign().holds.add("redis")
     observed.standing = Standing.OUTSIDE
+    observed.source_refusal = "group: not authorized"
     observed.commit_refusal = "no answer"
     observed.client_failure = "ended"
     assert observed.not_ready() == {
         Condition.CLIENT_ENDED,
         Condition.NOT_A_MEMBER,
+        Condition.SOURCE_REFUSED,
         Condition.COMMITS_REFUSED,
         Condition.LANE_HELD,
     }

@@ -1,0 +1,185 @@
+"""Records and positions out of the client, per partition, and what to do where the client cannot go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import structlog
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as ClientPartition
+from aiokafka.errors import CorruptRecordException, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.structs import ConsumerRecord
+
+from consumer.adapters import kafka_internals
+from consumer.adapters.kafka_consumer import source_record
+from consumer.adapters.kafka_positions import starts_at_end, what_was_lost
+from consumer.interfaces import Receive
+from consumer.records import SourceRecord, TopicPartition
+from consumer.sections import KafkaSettings
+
+log = structlog.get_logger()
+
+_UNDECODABLE = (UnicodeDecodeError, CorruptRecordException)
+_NOT_UTF8 = "the record cannot be decoded: a header key is not UTF-8; fetch it by its topic, partition and offset"
+
+
+class UndecodableRecord(Exception):
+    """A record's checksum is wrong: what the broker holds is not what was written. Going past it is the operator's."""
+
+    def __init__(self, partition: TopicPartition, position: int | None, group: str, cause: Exception) -> None:
+        topic, number = partition
+        after = "the next offset" if position is None else position + 1
+        super().__init__(
+            f"{topic}-{number}: the record at offset {position} cannot be decoded ({cause}); to go past it stop the "
+            f"workers and run: kafka-consumer-groups.sh --group {group} --topic {topic}:{number} --reset-offsets "
+            f"--to-offset {after} --execute"
+        )
+
+
+class KafkaReader:
+    """Reads the partitions of the live assignment; its owner, the source, says when one begins and ends.
+
+    What `receive` may rely on, and why it holds:
+
+    - Never an old record after `revoked` began. aiokafka sets its reassignment flag and calls the listener in one
+      step, without an await between. A getmany() in flight looks at that flag, and at whether its buffer belongs to the
+      live assignment, in the step in which it takes records out; and from there to `receive` nothing here awaits.
+    - Never a record before `assigned` was entered. A new assignment has no positions, hence no fetch, until the task
+      that looks them up runs; aiokafka creates that task and calls the listener in one step.
+    - The next position belongs to exactly these records: it is read in the same step.
+    - A position that is set here is set for the assignment for which it was looked up, and told in the same step.
+
+    Records of aborted transactions are not requests: isolation is read_committed.
+    """
+
+    def __init__(self, kafka: KafkaSettings, consumer: AIOKafkaConsumer, operation_timeout_seconds: float) -> None:
+        self.owned: frozenset[TopicPartition] = frozenset()
+        """The partitions of the live assignment."""
+        self.skipped_records: Counter[TopicPartition] = Counter()
+        """What retention removed before it was read, in offsets."""
+        self._kafka = kafka
+        self._consumer = consumer
+        self._timeout_seconds = operation_timeout_seconds
+        self._positions: dict[TopicPartition, int] = {}
+        self._suspects: set[TopicPartition] = set()
+
+    def begin(self, partitions: frozenset[TopicPartition]) -> None:
+        """A new assignment; none of an earlier one's positions holds."""
+        self.owned = partitions
+        self._positions.clear()
+        self._suspects.clear()
+
+    def end(self) -> None:
+        """The assignment is over: nothing is received from here on."""
+        self.owned = frozenset()
+        self._positions.clear()
+
+    async def read(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
+        """One round over the partitions with room; returns how many records came. Never cancel it lightly.
+
+        Raises SettingsInvalid when there is no offset to go on from and none may be chosen, UndecodableRecord,
+        TimeoutError when a position could not be looked up, and the client's errors.
+        """
+        count = 0
+        for partition, limit in room.items():
+            if limit and partition in self.owned:
+                came = await self._ask([partition], limit, 0, receive)
+                count += came
+                if came:
+                    await asyncio.sleep(0)
+        if count:
+            return count
+        wanted = [partition for partition, limit in room.items() if limit and partition in self.owned]
+        alone = [partition for partition in wanted if partition in self._suspects]
+        if not wanted:
+            await asyncio.sleep(wait_seconds)
+        elif alone:
+            for partition in alone:
+                count += await self._ask([partition], 1, wait_seconds, receive)
+        else:
+            count = await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
+        return count
+
+    async def _ask(self, partitions: list[TopicPartition], limit: int, wait_seconds: float, receive: Receive) -> int:
+        if not self._suspects.isdisjoint(partitions):
+            limit = 1
+        try:
+            answer = await self._consumer.getmany(
+                *(ClientPartition(*partition) for partition in partitions),
+                timeout_ms=round(wait_seconds * 1000),
+                max_records=limit,
+            )
+        except NoOffsetForPartitionError as error:
+            await self._begin_somewhere(TopicPartition(*error.args[0]), receive)
+            return 0
+        except OffsetOutOfRangeError as error:
+            [(partition, wanted)] = error.args[0].items()
+            await self._go_on_after_loss(TopicPartition(*partition), wanted, receive)
+            return 0
+        except _UNDECODABLE as error:
+            if len(partitions) == 1 and limit == 1:
+                return self._step_over(partitions[0], error, receive)
+            # aiokafka withholds the good records before the bad one: one at a time they come, and the bad one is known.
+            self._suspects.update(partitions)
+            return 0
+        return sum(self._hand_over(partition, answer.get(partition, ()), receive) for partition in partitions)
+
+    async def _begin_somewhere(self, partition: TopicPartition, receive: Receive) -> None:
+        """The group has no offset. Asked once more: the client's error may be an earlier assignment's."""
+        owned, place = self.owned, ClientPartition(*partition)
+        at_end = starts_at_end(self._kafka, partition)
+        async with asyncio.timeout(self._timeout_seconds):
+            if await self._consumer.committed(place) is not None:
+                return
+            looked_up = await (self._consumer.end_offsets if at_end else self._consumer.beginning_offsets)([place])
+        if self.owned is owned and partition in owned and kafka_internals.position(self._consumer, partition) is None:
+            self._go_to(partition, looked_up[place], [], receive)
+
+    async def _go_on_after_loss(self, partition: TopicPartition, wanted: int, receive: Receive) -> None:
+        """The log does not have the offset wanted: go on at its beginning, and say what is lost."""
+        place = ClientPartition(*partition)
+        async with asyncio.timeout(self._timeout_seconds):
+            beginning = (await self._consumer.beginning_offsets([place]))[place]
+        if kafka_internals.position(self._consumer, partition) != wanted or partition not in self.owned:
+            return
+        reason = what_was_lost(self._kafka, partition, wanted, beginning)
+        if wanted > beginning and partition in self._positions:
+            # A lane counts on offsets that grow: another assignment, hence another lane, begins below.
+            log.error("joining again", reason=reason)
+            kafka_internals.rejoin(self._consumer)
+            return
+        skipped = max(0, beginning - wanted)
+        log.error("skipped", reason=reason, skipped_records=skipped, next_offset=beginning)
+        self.skipped_records[partition] += skipped
+        self._go_to(partition, beginning, [], receive)
+
+    def _step_over(self, partition: TopicPartition, error: Exception, receive: Receive) -> int:
+        """Hand over the place of a record with a header key that is not UTF-8. Raises UndecodableRecord for worse."""
+        position = kafka_internals.position(self._consumer, partition)
+        if position is None or not isinstance(error, UnicodeDecodeError):
+            raise UndecodableRecord(partition, position, self._kafka.group_id, error) from error
+        log.error("%s-%s: the record at offset %s has a header key that is not UTF-8", *partition, position)
+        self._suspects.discard(partition)
+        record = SourceRecord(*partition, position, 0, None, None, (), undecodable=_NOT_UTF8)
+        self._go_to(partition, position + 1, [record], receive)
+        return 1
+
+    def _go_to(self, partition: TopicPartition, offset: int, records: list[SourceRecord], receive: Receive) -> None:
+        self._consumer.seek(ClientPartition(*partition), offset)
+        self._positions[partition] = offset
+        receive(partition, records, offset)
+
+    def _hand_over(self, partition: TopicPartition, records: Sequence[ConsumerRecord], receive: Receive) -> int:
+        """Not a coroutine: the guarantees in the class's docstring rest on it."""
+        if partition not in self.owned:
+            if records:
+                raise RuntimeError(f"records of {partition} outside an assignment: the client changed. This is a bug.")
+            return 0
+        position = kafka_internals.position(self._consumer, partition)
+        if position is None or position == self._positions.get(partition):
+            return 0
+        self._positions[partition] = position
+        receive(partition, [source_record(record) for record in records], position)
+        return len(records)
