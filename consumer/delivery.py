@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 
 import structlog
 
@@ -17,6 +18,8 @@ from consumer.tally import Tally
 
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.1, 5.0
 """Between attempts at a dependency that does not take our writes, doubling."""
+PAUSE_AFTER_LOSS = 4
+"""In best_effort, times the time that was lost on a Redis that failed."""
 
 log = structlog.get_logger()
 
@@ -33,6 +36,7 @@ class Delivery:
         self._mode = mode
         self._tally = tally
         self._losing = False
+        self._cache_again_at = 0.0
 
     async def deliver(self, lane: Lane, out: HandedOver) -> None:
         """All three at once; a sink that took its part is not asked again when another did not.
@@ -57,7 +61,18 @@ class Delivery:
         self._tally.fence_refusals += await self._scores.write(entries)
 
     async def _try_to_cache(self, entries: Sequence[ScoreEntry]) -> None:
-        """Once: the topic is the record, an outage loses cache entries only."""
+        """Once: the topic is the record, an outage loses cache entries only.
+
+        While it lasts one chunk at a time finds out, and then none for several times as long as that took: a Redis
+        that does not answer would else keep every chunk waiting.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if began < self._cache_again_at:
+            self._tally.cache_losses += len(entries)
+            return
+        if self._losing:
+            self._cache_again_at = inf
         try:
             await self._cache(entries)
         except DependencyUnavailable as unavailable:
@@ -67,6 +82,9 @@ class Delivery:
             self._losing = True
         else:
             self._losing = False
+        finally:
+            now = loop.time()
+            self._cache_again_at = now + PAUSE_AFTER_LOSS * (now - began) if self._losing else now
 
     async def _until_taken(self, lane: Lane, sink: str, write: Callable[[], Awaitable[object]]) -> None:
         retry_seconds = FIRST_RETRY_SECONDS
