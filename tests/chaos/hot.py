@@ -93,8 +93,8 @@ async def _rate(deployment: Deployment, records: int, found: Rates) -> float:
 
 
 def main(
-    records: Annotated[int, typer.Option(min=1000, help="Of the backlog.")] = 30_000,
-    times: Annotated[int, typer.Option(min=1, help="Of each measurement.")] = 3,
+    records: Annotated[int, typer.Option(min=1000, help="Of the backlog.")] = 20_000,
+    times: Annotated[int, typer.Option(min=1, help="Of each measurement.")] = 5,
 ) -> None:
     """The rate of one hot partition, alone and beside seven idle ones."""
 

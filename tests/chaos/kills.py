@@ -40,9 +40,14 @@ FULL_JUDGEMENT_EVERY_KILLS = 20
 CATCH_UP_SECONDS = 120.0
 BROKER = {"group.min.session.timeout.ms": "1000"}
 QUICK: dict[str, object] = SETTINGS | {
-    # A dead worker holds its partitions as long as its session lasts.
+    # A dead worker holds its partitions as long as its session lasts; one that died while it joined holds up the
+    # group for the whole rebalance timeout.
     "kafka.session_timeout_seconds": 3,
     "kafka.heartbeat_interval_seconds": 1,
+    "kafka.rebalance_timeout_seconds": 10,
+    "kafka.request_timeout_seconds": 15,
+    "commit.timeout_seconds": 0.5,
+    "shutdown.revoke_seconds": 2,
     "limits.max_uncommitted_records": MAX_UNCOMMITTED_RECORDS,
     "limits.chunk_records": 10,
 }
