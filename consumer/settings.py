@@ -98,6 +98,12 @@ class Settings(BaseSettings):
                 f"x kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}) together, or raise "
                 "that timeout, so that a worker gives its partitions up before the group gives up on the worker"
             )
+        if self.commit.interval_ms > (most_ms := kafka.session_timeout_seconds * 1000 / 4):
+            raise ValueError(
+                f"commit.interval_ms is {self.commit.interval_ms}: set it to at most a quarter of "
+                f"kafka.session_timeout_seconds, that is {most_ms:g}, because between two commits a worker cannot tell "
+                "itself from one that was frozen"
+            )
         if engine.max_model_len is not None and engine.max_num_batched_tokens < engine.max_model_len:
             raise ValueError(
                 f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least "
