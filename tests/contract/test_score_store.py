@@ -43,7 +43,7 @@ FENCE: list[tuple[str, dict[str, Any], bool]] = [
     ("a later record", {"offset": 11, "timestamp_ms": 1001}, False),
     ("a later record of the same millisecond", {"offset": 11}, False),
     ("an earlier record", {"offset": 9, "timestamp_ms": 999}, True),
-    ("an earlier record of the same millisecond", {"offset": 9}, False),
+    ("an earlier record of the same millisecond", {"offset": 9}, True),
     ("a lower offset with a newer timestamp: the topic was made anew", {"offset": 0, "timestamp_ms": 2000}, False),
     ("a higher offset with an older timestamp: the producer's clock", {"offset": 11, "timestamp_ms": 1}, False),
     ("the same offset with an older timestamp", {"timestamp_ms": 999}, False),
@@ -154,9 +154,8 @@ async def test_any_order_of_writes_ends_as_the_law_says(cache: Cache, writes: li
 
 
 def stays(stored: ScoreEntry, new: ScoreEntry) -> bool:
-    older = stored.timestamp_ms > new.timestamp_ms
     if (stored.topic, stored.partition) != (new.topic, new.partition):
-        return older
+        return stored.timestamp_ms > new.timestamp_ms
     if stored.offset == new.offset:
         return stored.timestamp_ms == new.timestamp_ms and stored.status == "ok" and new.status == "error"
-    return older and stored.offset > new.offset
+    return stored.timestamp_ms >= new.timestamp_ms and stored.offset > new.offset

@@ -46,4 +46,4 @@ def fence_refuses(stored_value: bytes, new: ScoreEntry) -> bool:
         return bool(timestamp_ms > new.timestamp_ms)
     if (offset, timestamp_ms) == (new.offset, new.timestamp_ms):
         return bool(status == "ok" and new.status == "error")
-    return bool(offset > new.offset and timestamp_ms > new.timestamp_ms)
+    return bool(offset > new.offset and timestamp_ms >= new.timestamp_ms)
