@@ -114,6 +114,26 @@ async def test_a_redis_that_cannot_write_is_unavailable(
     await cache.close()
 
 
+async def test_a_redis_that_loads_its_data_is_unavailable_until_it_has(own_redis: RedisNode) -> None:
+    cache = RedisCache(own_redis.url)
+    await cache.client.mset({f"key {number}": "x" * 100 for number in range(1000)})
+    await cache.client.save()
+    await own_redis.kill()
+    own_redis.options |= {"key-load-delay": "2000", "loading-process-events-interval-bytes": "1024"}
+    starting = asyncio.create_task(own_redis.start())
+    refusals: set[str] = set()
+    while not starting.done():
+        try:
+            await cache.store.write([entry()])
+        except DependencyUnavailable as unavailable:
+            refusals.add(unavailable.reason)
+        await asyncio.sleep(0.02)
+    await starting
+    assert any("loading" in refusal for refusal in refusals), refusals
+    assert await cache.store.write([entry()]) == 0
+    await cache.close()
+
+
 async def test_a_wrong_password_is_told_as_such_without_the_password(tmp_path: Path) -> None:
     node = RedisNode(tmp_path, {"requirepass": "right"})
     node.check_ready = lambda: asyncio.sleep(0)  # type: ignore[method-assign]  # PING needs the password
