@@ -1,0 +1,139 @@
+"""Rights that are taken away while workers run: what needs them waits, is named, and goes on when they are back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.contract.clusters import BrokerCluster, Receiver
+from tests.contract.test_record_source import fetch_until, joined
+from tests.integration.cases.case import SESSION_SECONDS, Case, MakeCase, requests
+from tests.integration.test_health import Answer, Probe
+from tests.services.acls import ALL, AUTHORIZER, GROUP, READ, TOPIC, WRITE, Rules
+from tests.services.kafka import KafkaNode
+from tests.services.process import free_port
+from tests.services.worker import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+IN_THE_LANE = 16
+SMALL: dict[str, object] = {
+    "engine.max_num_seqs": 4,
+    "micro_batch.max_records": 4,
+    "limits.lane_records": IN_THE_LANE,
+    "health.host": "127.0.0.1",
+}
+"""So that a lane is full soon."""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def guarded_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaNode]:
+    """A broker that knows what is forbidden."""
+    node = KafkaNode(tmp_path_factory.mktemp("guarded"), {"group.min.session.timeout.ms": "1000"} | AUTHORIZER)
+    await node.start()
+    yield node
+    await node.stop()
+
+
+class Guarded:
+    """A deployment of one worker, and what it says of itself."""
+
+    def __init__(self, case: Case, worker: WorkerProcess, probe: Probe) -> None:
+        self.case, self.worker, self.probe = case, worker, probe
+        self._published = 0
+
+    def rules(self, kind: int, name: str) -> Rules:
+        return Rules(self.case.kafka.bootstrap_servers, kind, name)
+
+    async def publish(self, count: int) -> None:
+        """On partition 0."""
+        await self.case.publish(requests(count, first=self._published))
+        self._published += count
+
+    async def until_unready(self, *parts: str) -> None:
+        """The worker says all of these, and that it lives."""
+
+        def told(answer: Answer) -> bool:
+            return answer.status == 503 and all(part in answer.text for part in parts)
+
+        await self.probe.until("/readyz", told, f"unready with {parts}")
+        assert (await self.probe.ask("/livez")).status == 200
+
+    async def until_well(self) -> None:
+        """Ready, and everything is answered, committed, and no dead letter."""
+        await self.case.until_all_committed()
+        await self.probe.until_ready()
+        audit = await self.case.verified()
+        assert (audit.tally.requests, audit.tally.results) == (self._published, self._published)
+        assert audit.tally.dead_letters == 0
+        assert self.worker.exit_code is None
+
+
+@pytest_asyncio.fixture
+async def guarded(guarded_kafka: KafkaNode, make_case: MakeCase) -> Guarded:
+    port = free_port()
+    case = await make_case(kafka=guarded_kafka, settings=SMALL | {"health.port": port})
+    worker = await case.started()
+    return Guarded(case, worker, Probe(port))
+
+
+async def test_without_the_right_to_write_results_answers_wait_and_go_out_once_it_is_back(guarded: Guarded) -> None:
+    await guarded.publish(5)
+    await guarded.until_well()
+    rules = guarded.rules(TOPIC, guarded.case.place.topics.results)
+    await rules.forbid(WRITE)
+    await guarded.publish(5)
+    await guarded.until_unready("lane_held", "results topic")
+    assert guarded.case.offsets.latest[0] == 5
+    await rules.allow(WRITE)
+    await guarded.until_well()
+    assert await guarded.worker.stop() == 0
+
+
+async def test_without_the_right_to_be_in_the_group_for_longer_than_a_session_nothing_is_lost(
+    guarded: Guarded,
+) -> None:
+    """With lanes so full that nothing is asked of Kafka any more."""
+    await guarded.publish(5)
+    await guarded.until_well()
+    rules = guarded.rules(GROUP, guarded.case.place.name)
+    await rules.forbid(READ)
+    await guarded.until_unready("source_refused: group: GroupAuthorizationFailedError")
+    await guarded.publish(10 * IN_THE_LANE)
+    await guarded.until_unready("commits_refused", "GroupAuthorizationFailedError")
+    await asyncio.sleep(SESSION_SECONDS + 2)
+    await guarded.until_unready("source_refused: group: GroupAuthorizationFailedError")
+    await rules.allow(READ)
+    await guarded.until_well()
+    assert await guarded.worker.stop() == 0
+
+
+async def test_without_the_right_to_read_requests_they_wait_where_they_are(guarded: Guarded) -> None:
+    await guarded.publish(5)
+    await guarded.until_well()
+    rules = guarded.rules(TOPIC, guarded.case.place.topics.requests)
+    await rules.forbid(READ)
+    await guarded.publish(5)
+    await guarded.until_unready("source_refused: reading: TopicAuthorizationFailedError")
+    await rules.allow(READ)
+    await guarded.until_well()
+    assert await guarded.worker.stop() == 0
+
+
+async def test_a_topic_that_cannot_be_seen_any_more_is_told_and_comes_back(guarded_kafka: KafkaNode) -> None:
+    """Its leader gives nobody a partition then: a member without any is not well for that."""
+    cluster = BrokerCluster(guarded_kafka.bootstrap_servers)
+    await cluster.create(1)
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 1)
+    rules = Rules(guarded_kafka.bootstrap_servers, TOPIC, cluster.topic)
+    await rules.forbid(ALL)
+    await source._consumer._client.force_metadata_update()
+    await fetch_until(source, receiver, lambda: not source.assignment() and source.refusal() is not None)
+    assert "TopicAuthorizationFailedError" in (source.refusal() or "")
+    await rules.allow(ALL)
+    await cluster.publish(0, [b"x"])
+    await fetch_until(source, receiver, lambda: bool(receiver.records))
+    assert source.refusal() is None
+    await cluster.close()
