@@ -82,7 +82,6 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             raise DependencyUnavailable("kafka", str(error)) from error
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         kafka_internals.pace_metadata_updates(self._consumer)
-        kafka_internals.pace_metadata_updates(self._consumer)
         kafka_internals.heed_errors_of_whole_answers(self._consumer)
         kafka_internals.outlive_refusals(self._consumer, self._passes, lambda: self._note("group", None))
         self._consumer.subscribe([self._kafka.request_topic], listener=self)
