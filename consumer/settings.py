@@ -79,31 +79,7 @@ class Settings(BaseSettings):
     def check_together(self) -> Self:
         """Refuse combinations that cannot work; every message names the fix."""
         kafka, engine, limits = self.kafka, self.engine, self.limits
-        if kafka.heartbeat_interval_seconds > kafka.session_timeout_seconds / 3:
-            raise ValueError(
-                f"kafka.heartbeat_interval_seconds is {kafka.heartbeat_interval_seconds:g}: set it to at most a third "
-                f"of kafka.session_timeout_seconds ({kafka.session_timeout_seconds:g}), that is "
-                f"{kafka.session_timeout_seconds / 3:g}, so that one lost heartbeat does not end the membership"
-            )
-        if kafka.request_timeout_seconds < kafka.rebalance_timeout_seconds + 5:
-            raise ValueError(
-                f"kafka.request_timeout_seconds is {kafka.request_timeout_seconds:g}: set it to at least "
-                f"kafka.rebalance_timeout_seconds + 5 ({kafka.rebalance_timeout_seconds + 5:g}), because joining waits "
-                "at the broker for the whole rebalance"
-            )
-        leaving_seconds = self.shutdown.revoke_seconds + 2 * self.commit.timeout_seconds
-        if leaving_seconds > 0.3 * kafka.rebalance_timeout_seconds:
-            raise ValueError(
-                f"shutdown.revoke_seconds + 2 x commit.timeout_seconds is {leaving_seconds:g}: set them to at most 0.3 "
-                f"x kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}) together, or raise "
-                "that timeout, so that a worker gives its partitions up before the group gives up on the worker"
-            )
-        if self.commit.interval_ms > (most_ms := kafka.session_timeout_seconds * 1000 / 4):
-            raise ValueError(
-                f"commit.interval_ms is {self.commit.interval_ms}: set it to at most a quarter of "
-                f"kafka.session_timeout_seconds, that is {most_ms:g}, because between two commits a worker cannot tell "
-                "itself from one that was frozen"
-            )
+        self._check_timing()
         if engine.max_model_len is not None and engine.max_num_batched_tokens < engine.max_model_len:
             raise ValueError(
                 f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least "
@@ -133,6 +109,35 @@ class Settings(BaseSettings):
                 "set three different topics, or the worker reads what it writes"
             )
         return self
+
+    def _check_timing(self) -> None:
+        """What the group, the broker and a frozen worker ask of the time limits."""
+        kafka = self.kafka
+        if kafka.heartbeat_interval_seconds > kafka.session_timeout_seconds / 3:
+            raise ValueError(
+                f"kafka.heartbeat_interval_seconds is {kafka.heartbeat_interval_seconds:g}: set it to at most a third "
+                f"of kafka.session_timeout_seconds ({kafka.session_timeout_seconds:g}), that is "
+                f"{kafka.session_timeout_seconds / 3:g}, so that one lost heartbeat does not end the membership"
+            )
+        if kafka.request_timeout_seconds < kafka.rebalance_timeout_seconds + 5:
+            raise ValueError(
+                f"kafka.request_timeout_seconds is {kafka.request_timeout_seconds:g}: set it to at least "
+                f"kafka.rebalance_timeout_seconds + 5 ({kafka.rebalance_timeout_seconds + 5:g}), because joining waits "
+                "at the broker for the whole rebalance"
+            )
+        leaving_seconds = self.shutdown.revoke_seconds + 2 * self.commit.timeout_seconds
+        if leaving_seconds > 0.3 * kafka.rebalance_timeout_seconds:
+            raise ValueError(
+                f"shutdown.revoke_seconds + 2 x commit.timeout_seconds is {leaving_seconds:g}: set them to at most 0.3 "
+                f"x kafka.rebalance_timeout_seconds ({0.3 * kafka.rebalance_timeout_seconds:g}) together, or raise "
+                "that timeout, so that a worker gives its partitions up before the group gives up on the worker"
+            )
+        if self.commit.interval_ms > (most_ms := kafka.session_timeout_seconds * 1000 / 4):
+            raise ValueError(
+                f"commit.interval_ms is {self.commit.interval_ms}: set it to at most a quarter of "
+                f"kafka.session_timeout_seconds, that is {most_ms:g}, because between two commits a worker cannot tell "
+                "itself from one that was frozen"
+            )
 
 
 def load_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
