@@ -12,7 +12,12 @@ from tests.chaos.drill import Drill, Options
 from tests.chaos.forms import Engine
 from tests.chaos.running import run_drill
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Strike real workers, then judge from outside.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Strike real workers, then judge from outside.",
+)
 
 
 @app.command()

@@ -22,7 +22,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 Not preexec_fn, which may deadlock in a process with threads.
 """
 
-STARTING_SECONDS = 60.0
+STARTING_SECONDS = 120.0
 STOPPING_SECONDS = 30.0
 CHECK_EVERY_SECONDS = 0.05
 LOG_TAIL_BYTES = 4000
