@@ -14,6 +14,9 @@ from tests.services.kafka_proxy import KafkaProxy
 from tests.services.process import free_port
 from tests.services.redis import RedisNode
 
+QUICK_BROKER = {"group.min.session.timeout.ms": "1000", "log.cleaner.backoff.ms": "200"}
+"""Properties: dead members are found out soon, and compacted topics compacted."""
+
 
 @dataclass(frozen=True)
 class QuickKafka:
@@ -26,7 +29,7 @@ class QuickKafka:
 @pytest_asyncio.fixture(scope="session")
 async def quick(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[QuickKafka]:
     """Its members may have a short session, so that a dead one is not waited for."""
-    node = KafkaNode(tmp_path_factory.mktemp("quick-kafka"), {"group.min.session.timeout.ms": "1000"})
+    node = KafkaNode(tmp_path_factory.mktemp("quick-kafka"), QUICK_BROKER)
     proxied_port = free_port(count=2)
     node.properties |= relayed_listener(node.port, proxied_port, proxied_port + 1)
     await node.start()
