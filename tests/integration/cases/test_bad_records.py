@@ -1,0 +1,91 @@
+"""Records that are bad in themselves: each costs a dead letter, and its neighbours nothing."""
+
+import json
+
+import pytest
+from aiokafka import ConsumerRecord
+
+from tests.integration.cases.case import MakeCase, id_of, request, requests, source_offset
+
+pytestmark = pytest.mark.kafka
+
+TOPIC_BYTES = 20_000
+"""max.message.bytes of the results and of the dead letters."""
+UNDECODABLE = [b"{", b"\xff\xfe", b"[]", b"", None]
+QUICKLY_MS = 2000
+
+
+def header(record: ConsumerRecord, name: str) -> str | None:
+    """The last of this name."""
+    value = dict(record.headers).get(name)
+    return None if value is None else value.decode()
+
+
+async def test_one_batch_of_good_and_bad_is_answered_once_each_in_order(make_case: MakeCase):
+    """Undecodable, too long for the model, too large for the results topic, too large for both: neighbours go out."""
+    small = {"max.message.bytes": str(TOPIC_BYTES)}
+    limits = {"limits.chunk_bytes": TOPIC_BYTES - 5000}
+    case = await make_case(1, configs={"results": small, "dead": small}, settings=limits)
+    too_long = request("too long", "word " * 600, truncate=False)
+    documents = {"task": "rerank", "document": None, "return_documents": True}
+    too_large = request("too large", **documents, documents=["word " * 10] * 200)
+    larger_still = request("larger still", **documents, documents=["word " * 1000] * 40)
+    bad = [*UNDECODABLE, too_long, too_large, larger_still]
+    values = requests(5)
+    for number, value in enumerate(bad):
+        values += [value, *requests(2, first=5 + 2 * number)]
+    await case.publish(values)
+    worker = await case.started()
+    await case.until_all_committed()
+    answered = len(values) - len(UNDECODABLE)
+    results = await case.results(answered)
+    letters = await case.dead_letters(len(bad))
+    assert await worker.stop() == 0
+    assert (await case.verified()).tally.duplicates == 0
+    assert len(results) == answered
+    assert [source_offset(one) for one in results] == [n for n, value in enumerate(values) if value not in UNDECODABLE]
+    errors = {
+        id_of(one): json.loads(one.value)["error"]["code"]
+        for one in results
+        if header(one, "scorestream-status") == "error"
+    }
+    assert errors == {"too long": "too_long", "too large": "result_too_large", "larger still": "result_too_large"}
+    places = [int(header(letter, "scorestream-source-offset") or "") for letter in letters]
+    assert places == [number for number, value in enumerate(values) if value in bad]
+    assert [letter.value for letter in letters[:-1]] == bad[:-1]
+    stub = letters[-1]
+    assert stub.value == b""
+    assert header(stub, "scorestream-value-bytes") == str(len(larger_still))
+
+
+async def test_undecodable_records_do_not_delay_the_good_one_behind_them(make_case: MakeCase):
+    case = await make_case(1)
+    worker = await case.started()
+    await case.publish(requests(1))
+    await case.results(1)
+    await case.publish([*UNDECODABLE * 4, *requests(1, first=1)])
+    [_, result] = await case.results(2)
+    assert result.timestamp - json.loads(result.value)["source"]["timestamp_ms"] < QUICKLY_MS
+    assert len(await case.dead_letters(4 * len(UNDECODABLE))) == 4 * len(UNDECODABLE)
+    assert await worker.stop() == 0
+
+
+async def test_an_engine_that_dies_of_the_first_request_moves_no_offset_and_the_next_worker_knows_the_culprit(
+    make_case: MakeCase,
+):
+    """The process ends, for its engine died again at once; what it learnt spares its successor."""
+    case = await make_case(1)
+    await case.publish([request("deadly", "!die"), *requests(20)])
+    first = await case.started("first")
+    assert await first.wait() == 1
+    await case.offsets.look()
+    assert case.offsets.latest.get(0, 0) == 0
+    topics = case.place.topics
+    assert await case.place.ends(topics.results) == await case.place.ends(topics.dead_letters) == {0: 0}
+    second = await case.started("second")
+    await case.until_all_committed()
+    assert await second.stop() == 0
+    assert (await case.verified()).tally.duplicates == 0
+    [letter] = await case.dead_letters(1)
+    assert header(letter, "scorestream-error-code") == "engine_rejected"
+    assert header(letter, "scorestream-source-offset") == "0"
