@@ -143,6 +143,21 @@ async def test_a_topic_made_anew_under_a_member_begins_with_a_new_assignment(clu
     assert receiver.out_of_turn == []
 
 
+async def test_a_log_that_lost_its_end_under_a_member_begins_with_a_new_assignment(cluster: BrokerCluster) -> None:
+    """As after an unclean election. Here the member is put beyond the end instead."""
+    place = TopicPartition(cluster.topic, 0)
+    await cluster.publish(0, [b"a", b"b"])
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 1)
+    await fetch_until(source, receiver, lambda: len(receiver.records) == 2)
+    assert receiver.revocations == 0
+    source._consumer.seek(place, 50)
+    await fetch_until(source, receiver, lambda: len(receiver.records) == 4)
+    assert receiver.values[place] == [b"a", b"b"] * 2
+    assert receiver.revocations == 1
+    assert receiver.out_of_turn == []
+
+
 async def test_a_coordinator_that_is_loading_has_not_forgotten_the_groups_offsets(cluster: BrokerCluster) -> None:
     """It answers without any offset and with an error for the whole, which the client does not look at."""
     await cluster.publish(0, [b"a", b"b", b"c"])

@@ -137,3 +137,19 @@ async def test_a_topic_that_cannot_be_seen_any_more_is_told_and_comes_back(guard
     await fetch_until(source, receiver, lambda: bool(receiver.records))
     assert source.refusal() is None
     await cluster.close()
+
+
+async def test_who_may_not_join_yet_says_so_and_joins_when_it_may(guarded_kafka: KafkaNode) -> None:
+    cluster = BrokerCluster(guarded_kafka.bootstrap_servers)
+    await cluster.create(1)
+    rules = Rules(guarded_kafka.bootstrap_servers, GROUP, cluster.kafka.group_id)
+    await rules.forbid(READ)
+    source, receiver = cluster.source(), Receiver()
+    await source.join(receiver.assigned, receiver.revoked)
+    await fetch_until(source, receiver, lambda: source.refusal() is not None)
+    assert "GroupAuthorizationFailedError" in (source.refusal() or "")
+    assert source.failure() is None
+    await rules.allow(READ)
+    await fetch_until(source, receiver, lambda: len(source.assignment()) == 1)
+    assert source.refusal() is None
+    await cluster.close()
