@@ -83,9 +83,12 @@ class KafkaSettings(_Section):
     group_id: str = "scorestream"
     """Consumer group; every worker of one deployment has the same."""
     group_instance_id: str | None = None
-    """Static membership; unique per worker, never with an autoscaler."""
+    """Static membership; unique per worker, never with an autoscaler. A worker with an id does not leave the group when
+    it stops: back within the session timeout, it finds its partitions and nobody else is moved; until then they wait.
+    Of two workers with one id, the one that came later stays, and the other exits with 2."""
     auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
-    """Where a group without committed offsets starts."""
+    """Where a group without committed offsets starts. With `none` the worker exits with 2 instead; also when retention
+    removed what the group had not read, which the others count, and go on at the beginning of what is left."""
     session_timeout_seconds: PositiveFloat = 45.0
     """Without heartbeats for so long a worker is out of the group."""
     heartbeat_interval_seconds: PositiveFloat = 3.0
