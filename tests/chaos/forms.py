@@ -52,8 +52,8 @@ def form_of(engine: Engine) -> Form:
         faults=(*ANY_ENGINE, Fault.KILL_ENGINE),
         gap_seconds=(5, 15),
         poisons=0,
-        running_seconds=400,
-        catch_up_seconds=400,
+        running_seconds=900,
+        catch_up_seconds=900,
         settings={
             "engine.kind": "vllm",
             "engine.model": minilm_embed(),
