@@ -46,10 +46,14 @@ def position(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | Non
 
     Never suspends. The public position() does, when the position is unknown: for up to the request timeout.
     """
-    subscription = consumer._subscription.subscription
-    assignment = subscription.assignment if subscription is not None else None
-    state = assignment.state_value(partition) if assignment is not None else None
+    state = _partition_state(consumer, partition)
     return int(state.position) if state is not None and state.has_valid_position else None
+
+
+def confirmed_position(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int | None:
+    """As `position`, but None until a fetch in this assignment was answered: the log may not have that offset."""
+    state = _partition_state(consumer, partition)
+    return None if state is None or state.highwater is None else position(consumer, partition)
 
 
 async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPartition]) -> dict[TopicPartition, str]:
@@ -260,3 +264,9 @@ async def _bounded(closing: Coroutine[None, None, None]) -> None:
     task = asyncio.create_task(closing)
     await asyncio.wait([task], timeout=_ABANDON_SECONDS)
     task.cancel()
+
+
+def _partition_state(consumer: AIOKafkaConsumer, partition: TopicPartition) -> Any:
+    subscription = consumer._subscription.subscription
+    assignment = subscription.assignment if subscription is not None else None
+    return assignment.state_value(partition) if assignment is not None else None

@@ -48,7 +48,8 @@ class KafkaReader:
       live assignment, in the step in which it takes records out; and from there to `receive` nothing here awaits.
     - Never a record before `assigned` was entered. A new assignment has no positions, hence no fetch, until the task
       that looks them up runs; aiokafka creates that task and calls the listener in one step.
-    - The next position belongs to exactly these records: it is read in the same step.
+    - The next position belongs to exactly these records: it is read in the same step. The first one is told when the
+      log has turned out to have it: it may only grow from then on.
     - A position that is set here is set for the assignment for which it was looked up, and told in the same step.
 
     Records of aborted transactions are not requests: isolation is read_committed.
@@ -177,7 +178,7 @@ class KafkaReader:
             if records:
                 raise RuntimeError(f"records of {partition} outside an assignment: the client changed. This is a bug.")
             return 0
-        position = kafka_internals.position(self._consumer, partition)
+        position = kafka_internals.confirmed_position(self._consumer, partition)
         if position is None or position == self._positions.get(partition):
             return 0
         self._positions[partition] = position

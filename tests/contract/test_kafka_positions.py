@@ -1,5 +1,6 @@
 """Where the Kafka source reads on when the group has no offset, or the log does not have the group's."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,7 +9,9 @@ import structlog
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import GroupLoadInProgressError
 from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.fetch import FetchRequest
 
+from consumer.adapters.kafka_source import KafkaSource
 from consumer.errors import SettingsInvalid
 from consumer.records import TopicPartition
 from consumer.sections import OffsetReset
@@ -45,6 +48,18 @@ async def make_anew(cluster: BrokerCluster) -> None:
     await admin.delete_topics([cluster.topic])
     await admin.close()
     await cluster.create(1)
+
+
+def slow_down_fetches(source: KafkaSource) -> None:
+    """The client has its position long before it knows whether the log has it."""
+    send = source._consumer._client.send
+
+    async def slowly(node_id: int, request: object, **options: object) -> object:
+        if isinstance(request, FetchRequest):
+            await asyncio.sleep(0.3)
+        return await send(node_id, request, **options)
+
+    source._consumer._client.send = slowly
 
 
 async def committed_then_left(cluster: BrokerCluster, offset: int) -> None:
@@ -116,6 +131,8 @@ async def test_an_offset_beyond_the_end_of_the_log_begins_at_its_beginning_and_i
     await cluster.publish(0, [b"new"])
     await committed_then_left(cluster, 5)
     source, receiver = cluster.source(), Receiver()
+    place = TopicPartition(cluster.topic, 0)
+    slow_down_fetches(source)
     with structlog.testing.capture_logs() as logged:
         await joined(source, receiver, 1)
         await fetch_until(source, receiver, lambda: len(receiver.records) == 1)
@@ -124,6 +141,8 @@ async def test_an_offset_beyond_the_end_of_the_log_begins_at_its_beginning_and_i
     [told] = [line["reason"] for line in logged if line["event"] == "skipped"]
     assert "ends below offset 5" in told
     assert "the topic was made anew" in told
+    assert receiver.next_offsets[place] == 1
+    assert receiver.revocations == 0
 
 
 async def test_a_topic_made_anew_under_a_member_begins_with_a_new_assignment(cluster: BrokerCluster) -> None:
