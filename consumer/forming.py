@@ -54,7 +54,7 @@ class MicroBatch:
         middle = len(self.pieces) // 2
         at = sum(piece.stop - piece.start for piece in self.pieces[:middle])
         for pieces, inputs in ((self.pieces[:middle], self.inputs[:at]), (self.pieces[middle:], self.inputs[at:])):
-            yield MicroBatch(pieces, inputs, sum(len(one.token_ids) for one in inputs))
+            yield MicroBatch(pieces, inputs, sum(one.computed_tokens for one in inputs))
 
     def put_back(self, outputs: list[EngineOutput], now: float) -> list[Item]:
         """Give every item its outputs; returns the items that are now complete."""
@@ -129,7 +129,7 @@ class Former:
             item.submitted = len(item.prepared.inputs)
             batch.pieces.append(Piece(item, item.attempt, 0, item.submitted))
             batch.inputs.extend(item.prepared.inputs)
-            batch.tokens = item.prepared.prompt_tokens
+            batch.tokens = item.prepared.computed_tokens
             item.lane.leave_ready()
         return batch
 
@@ -155,7 +155,7 @@ class Former:
         inputs = item.prepared.inputs
         lane, start, stop, tokens = item.lane, item.submitted, item.submitted, 0
         while stop < len(inputs):
-            size = len(inputs[stop].token_ids)
+            size = inputs[stop].computed_tokens
             fits_batch = batch.tokens + tokens == 0 or batch.tokens + tokens + size <= self._limits.max_tokens
             count = len(batch.inputs) + stop - start
             if not fits_batch or not window.admits(count + 1, batch.tokens + tokens + size):

@@ -116,8 +116,42 @@ class EncodedText(Protocol):
         """Token ids."""
 
 
+class PairPrompt(Protocol):
+    """The prompt of a decoder reranker, in the pieces that are tokenised apart.
+
+    A prompt's ids are head_ids, those of the document_text, and suffix_ids.
+    """
+
+    @property
+    def suffix_ids(self) -> list[int]:
+        """Ids with which every prompt ends."""
+
+    @property
+    def takes_instruction(self) -> bool:
+        """Whether it has a place for one."""
+
+    def head_texts(self, instruction: str, query: str) -> list[str]:
+        """What is to be tokenised once per request."""
+
+    def head_ids(self, texts: Sequence[list[int]]) -> list[int]:
+        """The ids with which every prompt of a request begins; `texts`: ids of each of head_texts()."""
+
+    def document_text(self, instruction: str, query: str, document: str) -> str:
+        """What is to be tokenised for one document."""
+
+    def own_tokens(self, instruction: str, query: str, ids: Sequence[int]) -> tuple[int, int]:
+        """How many of a document_text's ids are the prompt's: before and after the document."""
+
+    def cut(self, instruction: str, query: str, document: str, max_tokens: int) -> list[int]:
+        """Ids of the document_text of the longest beginning of the document with at most so many; empty if none."""
+
+
 class TextEncoder(Protocol):
     """The model's tokenizer. Used from one thread at a time, outside the event loop."""
+
+    @property
+    def prompt(self) -> PairPrompt | None:
+        """The prompt of a decoder reranker; None for other models."""
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Tokenise a batch of texts, without special tokens; control tokens in a text are text."""

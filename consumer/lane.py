@@ -146,7 +146,7 @@ class Lane:
         while place and self.ready[place - 1].offset > item.offset:
             place -= 1
         self.ready.insert(place, item)
-        self.ready_tokens += prepared.prompt_tokens
+        self.ready_tokens += prepared.computed_tokens
         self.prioritised += item.priority != 0
 
     def start(self, item: Item, now: float) -> None:
@@ -158,7 +158,7 @@ class Lane:
         """Caller: forming, when the ready queue's head is in the engine as a whole, or has expired."""
         item = self.ready.popleft()
         if item.prepared:
-            self.ready_tokens -= item.prepared.prompt_tokens
+            self.ready_tokens -= item.prepared.computed_tokens
         self.prioritised -= item.priority != 0
         return item
 
@@ -207,7 +207,7 @@ class Lane:
             return
         if item not in self.ready:
             self.ready.appendleft(item)
-            self.ready_tokens += item.prepared.prompt_tokens
+            self.ready_tokens += item.prepared.computed_tokens
             self.prioritised += item.priority != 0
         item.state = ItemState.RECEIVED
         item.attempt += 1
@@ -263,7 +263,7 @@ class Lane:
             dropped.state = ItemState.DROPPED
             self.next_offset = dropped.offset
         self.ready = deque(item for item in self.ready if item.state is not ItemState.DROPPED)
-        self.ready_tokens = sum(item.prepared.prompt_tokens for item in self.ready if item.prepared)
+        self.ready_tokens = sum(item.prepared.computed_tokens for item in self.ready if item.prepared)
         self.prioritised = sum(item.priority != 0 for item in self.ready)
 
     def close(self) -> None:

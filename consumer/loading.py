@@ -28,7 +28,10 @@ def load_model(engine: EngineSettings) -> LoadedModel:
     from consumer.tokenization import load_tokenizer  # noqa: PLC0415 -- heavy
 
     card = recognise(engine)
-    return LoadedModel(card, load_tokenizer(card.folder, has_segments=card.has_segments, lower_case=card.lower_case))
+    encoder = load_tokenizer(
+        card.folder, has_segments=card.has_segments, lower_case=card.lower_case, template=card.template
+    )
+    return LoadedModel(card, encoder)
 
 
 async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[ScoringEngine, ModelCard]:

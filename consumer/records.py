@@ -92,11 +92,18 @@ class EngineInput:
 
     `token_ids`: plain ints, 0 <= id < vocabulary, at most the model's usable length, never empty.
     `second_segment_start`: index of the first token of segment 1, for models with token_type_ids, else None.
+    `shared_prefix_tokens`: how many at its beginning the engine has already, from the sequence before it.
     """
 
     token_ids: list[int]
     pooling: Pooling
     second_segment_start: int | None = None
+    shared_prefix_tokens: int = 0
+
+    @property
+    def computed_tokens(self) -> int:
+        """What the engine has to compute."""
+        return len(self.token_ids) - self.shared_prefix_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +135,13 @@ class Prepared:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens that enter the engine for this request."""
+        """Tokens that enter the engine for this request, shared ones counted each time."""
         return sum(len(one.token_ids) for one in self.inputs)
+
+    @property
+    def computed_tokens(self) -> int:
+        """What the engine has to compute for this request: tokens net of shared prefixes."""
+        return sum(one.computed_tokens for one in self.inputs)
 
     def deadline_unix_ms(self, record: SourceRecord) -> int | None:
         """When the answer stops being wanted: as given, or counted from the record's Kafka timestamp."""

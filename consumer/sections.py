@@ -126,6 +126,20 @@ class RedisSettings(_Section):
     """Deadline of one round trip; after it the write is tried again."""
 
 
+class RerankerSettings(_Section):
+    """How a decoder reranker is asked; other models have no prompt."""
+
+    template: str = ""
+    """`qwen3`, or the whole prompt with {query}, {document} and, where it has one, {instruction}; default: what the
+    model's own files state."""
+    instruction: str | None = None
+    """For requests that give none; default: the template's own."""
+    relevant_token: str | None = None
+    """The entry of the model's vocabulary whose logit says `relevant`, for models without a head of their own."""
+    irrelevant_token: str | None = None
+    """The entry whose logit is taken off, where the score is a difference."""
+
+
 class EngineSettings(_Section):
     """The pooling engine and its queue."""
 
@@ -147,6 +161,8 @@ class EngineSettings(_Section):
     """Sequences of one engine step."""
     max_num_batched_tokens: PositiveInt = 16_384
     """Tokens of one engine step; at least max_model_len."""
+    reranker: RerankerSettings = RerankerSettings()
+    """How a decoder reranker is asked."""
     steps_in_flight: PositiveInt = 2
     """Window of the GPU queue, in engine steps: one computing, the others ready."""
     hang_seconds: PositiveFloat = 30.0

@@ -17,6 +17,8 @@ from tokenizers import Encoding, Tokenizer
 
 from consumer.errors import SettingsInvalid
 from consumer.interfaces import EncodedText
+from consumer.model.template import Template
+from consumer.prompt_layout import PromptLayout
 from consumer.records import TokenSequence
 
 _PROBES = ("one", "two three")
@@ -85,10 +87,18 @@ def _around(assembled: Encoding, texts: Sequence[Encoding]) -> list[list[int]]:
 class ModelTokenizer:
     """The TextEncoder of a loaded model. Used from one thread at a time; `encode` releases the GIL."""
 
-    def __init__(self, tokenizer: Tokenizer, *, has_segments: bool = False, lower_case: bool = False) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        has_segments: bool = False,
+        lower_case: bool = False,
+        template: Template | None = None,
+    ) -> None:
         # The tokenizer file may carry fixed padding and truncation (all-MiniLM: 128 and 128).
         tokenizer.no_padding()
         tokenizer.no_truncation()
+        self.prompt = PromptLayout.learn(tokenizer, template) if template else None
         # "[SEP]" in a user's text is five characters, not an instruction to the model.
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
@@ -133,11 +143,14 @@ class ModelTokenizer:
         )
 
 
-def load_tokenizer(folder: Path, *, has_segments: bool, lower_case: bool) -> ModelTokenizer:
+def load_tokenizer(
+    folder: Path, *, has_segments: bool, lower_case: bool, template: Template | None = None
+) -> ModelTokenizer:
     """The tokenizer of a model's folder, built as transformers builds it: from tokenizer.json, or its vocabulary alone.
 
     By transformers, because tokenizer_config.json may change what tokenizer.json says; its import takes seconds.
-    `has_segments` and `lower_case` as the model's card says. Raises SettingsInvalid when there is no fast tokenizer.
+    `has_segments`, `lower_case` and `template` as the model's card says. Raises SettingsInvalid when there is no fast
+    tokenizer, or when the template does not fit it.
     """
     from transformers import AutoTokenizer  # noqa: PLC0415 - needed once per process
 
@@ -152,4 +165,6 @@ def load_tokenizer(folder: Path, *, has_segments: bool, lower_case: bool) -> Mod
         raise SettingsInvalid(
             f"engine.model is {folder}: {type(tokenizer).__name__} has no fast form: add a tokenizer.json"
         )
-    return ModelTokenizer(tokenizer.backend_tokenizer, has_segments=has_segments, lower_case=lower_case)
+    return ModelTokenizer(
+        tokenizer.backend_tokenizer, has_segments=has_segments, lower_case=lower_case, template=template
+    )

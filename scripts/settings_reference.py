@@ -1,6 +1,7 @@
 """Write docs/settings.md from the settings model, or with --check fail when it differs."""
 
 import sys
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
@@ -28,11 +29,19 @@ def page() -> str:
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
         parts.append(f"\n## {section}\n\n{(model.__doc__ or '').strip()}\n\n{TABLE_HEAD}")
-        for name, one in model.model_fields.items():
-            default = _shown(one.get_default(call_default_factory=True))
-            meaning = " ".join((one.description or "").split())
-            parts.append(f"| `{section}.{name}` | {default} | {meaning} |\n")
+        parts += _rows(section, model)
     return "".join(parts)
+
+
+def _rows(path: str, model: type[BaseModel]) -> Iterator[str]:
+    """One row per setting, those of a section inside the section included."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _rows(f"{path}.{name}", field.annotation)
+        else:
+            default = _shown(field.get_default(call_default_factory=True))
+            meaning = " ".join((field.description or "").split())
+            yield f"| `{path}.{name}` | {default} | {meaning} |\n"
 
 
 def _shown(default: object) -> str:

@@ -48,7 +48,12 @@ class VllmEngine:
         self._attempts = count()
         self._scoring: set[asyncio.Future[list[EngineOutput]]] = set()
         self._stopping = False
-        self.card = replace(card, dtype=str(llm.model_config.dtype).removeprefix("torch."))
+        cache = llm.vllm_config.cache_config
+        self.card = replace(
+            card,
+            dtype=str(llm.model_config.dtype).removeprefix("torch."),
+            prefix_block_tokens=cache.block_size if cache.enable_prefix_caching else 0,
+        )
         """The model as it runs: `dtype`, and so the fingerprint, are the engine's own."""
 
     @classmethod

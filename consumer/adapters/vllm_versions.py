@@ -107,7 +107,8 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
     if settings.max_num_batched_tokens < card.usable_tokens:
         raise SettingsInvalid(
             f"engine.max_num_batched_tokens is {settings.max_num_batched_tokens}: set it to at least "
-            f"{card.usable_tokens}, one sequence of this model, because every sequence runs in one step"
+            f"{card.usable_tokens}, one sequence of this model, or engine.max_model_len to at most "
+            f"{settings.max_num_batched_tokens}, because every sequence runs in one step"
         )
     chosen: dict[str, Any] = {
         "model": str(card.folder),
@@ -119,7 +120,7 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
         # Split prompts race in the pooling buffers (crash), and on 0.26 one of exactly max_model_len never ends.
         "enable_chunked_prefill": False,
         # Encoders see both sides of a token: a shared prefix has no shared state.
-        "enable_prefix_caching": False,
+        "enable_prefix_caching": card.shares_prefixes,
         # We send token ids, and check them; a second tokenizer would only cost memory and start-up time.
         "skip_tokenizer_init": True,
         "disable_log_stats": True,
@@ -127,6 +128,8 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
     }
     if pooler := _pooler(settings, card):
         chosen["pooler_config"] = pooler
+    if card.engine_overrides:
+        chosen["hf_overrides"] = dict(settings.args.get("hf_overrides", {})) | dict(card.engine_overrides)
     return settings.args | chosen
 
 

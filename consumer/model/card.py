@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from consumer.model.template import Template
 
 
 class ModelKind(StrEnum):
@@ -19,6 +21,8 @@ class ModelKind(StrEnum):
     """One vector per text."""
     CROSS_ENCODER = "cross_encoder"
     """One logit per pair of texts, or per text."""
+    DECODER_RERANKER = "decoder_reranker"
+    """One logit per prompt that holds a query and a document."""
     CLASSIFIER = "classifier"
     """Several logits per text."""
 
@@ -35,6 +39,7 @@ class Scale(StrEnum):
 TASKS: Mapping[ModelKind, tuple[str, ...]] = {
     ModelKind.EMBEDDING: ("rerank", "score", "embed"),
     ModelKind.CROSS_ENCODER: ("rerank", "score", "classify"),
+    ModelKind.DECODER_RERANKER: ("rerank", "score"),
     ModelKind.CLASSIFIER: ("classify",),
 }
 """What can be asked of each kind."""
@@ -45,10 +50,14 @@ class ModelCard:
     """A recognised model.
 
     `folder`: its files. `revision`: commit or as configured. `dtype`: as configured; the engine's own once it has
-    started, see VllmEngine.card. `pooling`: MEAN, CLS or LAST for embeddings, None for heads. `usable_tokens`: of one
-    sequence, special tokens included. `hidden_size`: numbers of a vector. `labels`: one per row of the head.
-    `scale`: of scores without `raw_scores`. `dimensions`: the lengths to which a vector may be cut; empty if none.
-    `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids.
+    started, see VllmEngine.card. `pooling`: MEAN, CLS or LAST; None for the heads of encoders.
+    `usable_tokens`: of one sequence, special tokens included. `hidden_size`: numbers of a vector. `labels`: one per row
+    of the head. `scale`: of scores without `raw_scores`. `dimensions`: the lengths to which a vector may be cut; empty
+    if none.
+    `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids. `head`: where
+    its logits come from. `template`: the prompt of a decoder reranker. `causal`: a token sees only those before it.
+    `engine_overrides`: what the engine must read in place of the model's config.json. `prefix_block_tokens`: equal
+    beginnings are computed once, in blocks of so many tokens; 0 where they are not, and before the engine runs.
     """
 
     kind: ModelKind
@@ -70,6 +79,11 @@ class ModelCard:
     document_prompt: str = ""
     has_segments: bool = False
     lower_case: bool = False
+    head: str | None = None
+    template: Template | None = None
+    causal: bool = False
+    engine_overrides: Mapping[str, Any] = field(default_factory=dict)
+    prefix_block_tokens: int = 0
     changes: str = "{}"
     """What engine.args change about the numbers, as JSON."""
 
@@ -84,11 +98,16 @@ class ModelCard:
         lengths = self.dimensions
         return f"{lengths[0]} to {lengths[-1]}" if isinstance(lengths, range) else list(lengths)
 
+    @property
+    def shares_prefixes(self) -> bool:
+        """What is computed for the beginning of a text holds for every text that begins so."""
+        return self.causal and self.pooling == "LAST"
+
     @cached_property
     def fingerprint(self) -> str:
         """Names everything that scores depend on: two results compare only when it is equal. 32 hex digits."""
-        parts = [self.digest, self.dtype, self.pooling, self.usable_tokens, self.changes]
-        parts += [self.query_prompt, self.document_prompt]
+        parts: list[Any] = [self.digest, self.dtype, self.pooling, self.usable_tokens, self.changes]
+        parts += [self.query_prompt, self.document_prompt, asdict(self.template) if self.template else None]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def describe(self) -> dict[str, Any]:
@@ -105,10 +124,13 @@ class ModelCard:
             "usable_tokens": self.usable_tokens,
             "scale": self.scale.value,
             "pooling": self.pooling,
+            "head": self.head,
             "hidden_size": self.hidden_size,
             "labels": list(self.labels),
             "dimensions": self.dimension_choices,
             "query_prompt": self.query_prompt,
             "document_prompt": self.document_prompt,
+            "template": self.template.text if self.template else None,
+            "instruction": self.template.instruction if self.template else None,
             "token_type_ids": self.has_segments,
         }

@@ -25,10 +25,10 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
     labels = labels_of(candidate, rows=shape[0])
     if len(labels) == 1:
-        return candidate.card(ModelKind.CROSS_ENCODER, Scale.SIGMOID, labels=labels)
+        return candidate.card(ModelKind.CROSS_ENCODER, Scale.SIGMOID, labels=labels, head=head)
     multiple = {"multi_label_classification": Scale.SIGMOID, "regression": Scale.LOGIT}
     scale = multiple.get(str(candidate.config.get("problem_type")), Scale.SOFTMAX)
-    return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels)
+    return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
 
 
 def labels_of(candidate: Candidate, *, rows: int) -> tuple[str, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from consumer.model import embeddings, heads
+from consumer.model import decoders, embeddings, heads
 from consumer.model.candidate import Candidate
 from consumer.model.card import ModelCard
 from consumer.model.files import locate
-from consumer.sections import EngineSettings
+from consumer.sections import EngineSettings, RerankerSettings
 
-FAMILIES = (embeddings.FAMILY, heads.FAMILY)
+FAMILIES = (embeddings.FAMILY, heads.FAMILY, decoders.FAMILY)
 """The first that knows a model describes it."""
 
 
@@ -26,13 +26,15 @@ def recognise(engine: EngineSettings) -> ModelCard:
     candidate = Candidate(files, files.config() | dict(overrides), engine)
     for family in FAMILIES:
         if card := family.recognise(candidate):
+            if engine.reranker != RerankerSettings() and card.template is None:
+                raise files.refuse(f"leave out engine.reranker: {card.architecture} takes no prompt")
             return card
     raise files.refuse(_not_supported(candidate.architecture))
 
 
 def _not_supported(architecture: str) -> str:
     if architecture.endswith(("ForCausalLM", "ForConditionalGeneration")):
-        seen = "a decoder without a scoring head, or a reranker that needs its prompt template"
+        seen = "a decoder without a scoring head; one that is a reranker needs its prompt: set engine.reranker.template"
     elif architecture.endswith("ForSequenceClassification"):
         seen = "a head on a model whose prompt is not known here"
     elif architecture.endswith("ForMaskedLM"):

@@ -1,4 +1,4 @@
-"""How relevant documents are to a query: by a cross-encoder's logit, or by the cosine of two vectors."""
+"""How relevant documents are to a query: by a cross-encoder, a decoder reranker, or the cosine of two vectors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ import numpy as np
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model.card import ModelCard, ModelKind, Scale
-from consumer.numbers import Float32s, cosines, sigmoid
+from consumer.numbers import cosines
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
 from consumer.sections import LimitSettings
 from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
+from consumer.tasks.pairs import PairsRequest, Scores, check_query, logit_scores, scored, to_tokenise
+from consumer.tasks.prompted import ByPrompt
 from consumer.tasks.texts import Texts
 from schemas.errors import ErrorCode
-from schemas.request import RerankRequest, ScoreRequest
-
-PairsRequest = RerankRequest | ScoreRequest
-Scores = Mapping[int, np.float32 | InputRejected]
-"""Item's index -> score or why there is none, in the list's order."""
 
 
 class Relevance(Protocol):
@@ -40,7 +37,7 @@ class Relevance(Protocol):
 
 def relevance_for(card: ModelCard, encoder: TextEncoder, limits: LimitSettings) -> Relevance:
     """What this model offers."""
-    return (ByCosine if card.kind is ModelKind.EMBEDDING else ByPair)(card, encoder, limits)
+    return _WAYS[card.kind](card, encoder, limits)
 
 
 def scale_of(request: PairsRequest, card: ModelCard) -> Scale:
@@ -62,14 +59,15 @@ class ByPair:
 
     def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
         """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
-        return _to_tokenise(request, documents, self._texts, self._texts)
+        _check_no_instruction(request)
+        return to_tokenise(request, documents, self._texts, self._texts)
 
     def prepare(
         self, request: PairsRequest, documents: Sequence[str], encoded: Sequence[EncodedText], max_tokens: int | None
     ) -> Prepared:
         """One pair per document. Raises RecordRejected."""
         query, *rows = encoded
-        _check_query(request, query, self._texts)
+        check_query(self._texts.refusal(request.query, query))
         pairs = [
             self._texts.refusal(document, row)
             or self._pair(query, row, max_tokens=max_tokens, truncate=request.truncate)
@@ -89,11 +87,7 @@ class ByPair:
 
     def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
         """Each pair's logit, or its sigmoid."""
-
-        def activate(logits: Float32s) -> Float32s:
-            return sigmoid(logits[:, 0]) if scale is Scale.SIGMOID else logits[:, 0]
-
-        return _scored(outcomes(prepared, outputs), activate)
+        return logit_scores(prepared, outputs, scale)
 
 
 class ByCosine:
@@ -105,7 +99,8 @@ class ByCosine:
 
     def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
         """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
-        return _to_tokenise(request, documents, self._queries, self._documents)
+        _check_no_instruction(request)
+        return to_tokenise(request, documents, self._queries, self._documents)
 
     def prepare(
         self, request: PairsRequest, documents: Sequence[str], encoded: Sequence[EncodedText], max_tokens: int | None
@@ -132,29 +127,16 @@ class ByCosine:
             raise RecordRejected(query.code, f"`query`: {query.message}")
         if not np.isfinite(cosines(query, query[np.newaxis])).all():
             raise RecordRejected(NON_FINITE.code, f"`query`: {NON_FINITE.message}")
-        return _scored(outcomes(prepared, documents), lambda vectors: cosines(query, vectors))
+        return scored(outcomes(prepared, documents), lambda vectors: cosines(query, vectors))
 
 
-def _to_tokenise(request: PairsRequest, documents: Sequence[str], queries: Texts, rows: Texts) -> list[str]:
+_WAYS: Mapping[ModelKind, Callable[[ModelCard, TextEncoder, LimitSettings], Relevance]] = {
+    ModelKind.CROSS_ENCODER: ByPair,
+    ModelKind.EMBEDDING: ByCosine,
+    ModelKind.DECODER_RERANKER: ByPrompt,
+}
+
+
+def _check_no_instruction(request: PairsRequest) -> None:
     if request.instruction is not None:
         raise RecordRejected(ErrorCode.SCHEMA, "`instruction`: the loaded model takes none")
-    query = queries.to_tokenise(request.query, "`query`")
-    if isinstance(request, ScoreRequest):
-        return [query, *(rows.to_tokenise(document, "`document`") for document in documents)]
-    listed = enumerate(documents)
-    return [query, *(rows.to_tokenise(document, f"`documents[{index}]`", index) for index, document in listed)]
-
-
-def _check_query(request: PairsRequest, query: EncodedText, queries: Texts) -> None:
-    if refusal := queries.refusal(request.query, query):
-        raise RecordRejected(refusal.code, f"`query`: {refusal.message}")
-
-
-def _scored(found: Mapping[int, EngineOutput], activate: Callable[[Float32s], Float32s]) -> Scores:
-    """Outputs become scores, all in one call; what is not a number becomes its item's error."""
-    outputs = {index: output for index, output in found.items() if not isinstance(output, InputRejected)}
-    scores = activate(np.stack(list(outputs.values()))) if outputs else ()
-    by_index = {
-        index: score if np.isfinite(score) else NON_FINITE for index, score in zip(outputs, scores, strict=True)
-    }
-    return {index: by_index.get(index, output) for index, output in found.items()}

@@ -38,11 +38,17 @@ class Texts:
             raise RecordRejected(ErrorCode.SCHEMA, f"{field} is a data: URI; only texts are scored", index=index)
         return "" if self._too_many_bytes(text) else self._prompt + text
 
+    def too_large(self, text: str) -> InputRejected | None:
+        """Why this text is not even tokenised, or None."""
+        if not self._too_many_bytes(text):
+            return None
+        message = f"the text has more than {self._limits.max_text_bytes} bytes, this worker's limit"
+        return InputRejected(ErrorCode.TOO_LONG, message)
+
     def refusal(self, text: str, encoded: EncodedText) -> InputRejected | None:
         """Why this text cannot be scored at any length, or None. It is empty if it adds no token to the prompt."""
-        if self._too_many_bytes(text):
-            message = f"the text has more than {self._limits.max_text_bytes} bytes, this worker's limit"
-            return InputRejected(ErrorCode.TOO_LONG, message)
+        if refusal := self.too_large(text):
+            return refusal
         if encoded.ids == self._prompt_ids:
             return InputRejected(ErrorCode.EMPTY_INPUT, "the text has no content that the model can read")
         return None
@@ -65,13 +71,21 @@ class Texts:
         self, sequence: TokenSequence, encoded: EncodedText, capped: EncodedText, *, truncate: bool | None
     ) -> TokenSequence | InputRejected:
         """The sequence, if the model did not cut it or may; a cap that the caller asked for always may."""
-        if sequence.truncated and not (self._limits.truncate if truncate is None else truncate):
-            return InputRejected(
-                ErrorCode.TOO_LONG,
-                f"the text has {len(capped.ids)} tokens and does not fit into the model's {self._usable_tokens}; "
-                "`truncate` would cut it",
-            )
+        if sequence.truncated and not self.may_cut(truncate=truncate):
+            return self.does_not_fit(len(capped.ids))
         return replace(sequence, truncated=True) if capped is not encoded else sequence
+
+    def may_cut(self, *, truncate: bool | None) -> bool:
+        """Whether a text that does not fit is cut; `truncate` as in the request."""
+        return self._limits.truncate if truncate is None else truncate
+
+    def does_not_fit(self, tokens: int) -> InputRejected:
+        """The refusal of a text of so many tokens that must not be cut."""
+        return InputRejected(
+            ErrorCode.TOO_LONG,
+            f"the text has {tokens} tokens and does not fit into the model's {self._usable_tokens}; "
+            "`truncate` would cut it",
+        )
 
     def _too_many_bytes(self, text: str) -> bool:
         limit = self._limits.max_text_bytes

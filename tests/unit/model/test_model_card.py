@@ -157,7 +157,7 @@ def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path):
     ("architecture", "said"),
     [
         ("Qwen3ForCausalLM", "decoder"),
-        ("Qwen3ForSequenceClassification", "prompt"),
+        ("DebertaV2ForSequenceClassification", "prompt"),
         ("BertForMaskedLM", "without a scoring head"),
         ("HF_ColBERT", "not a text encoder"),
     ],

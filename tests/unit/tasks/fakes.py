@@ -40,6 +40,8 @@ CLASSIFIER = replace(CROSS_ENCODER, kind=ModelKind.CLASSIFIER, scale=Scale.SOFTM
 class WordEncoder:
     """Each word is the token 10 + its length; the letter-less string has none."""
 
+    prompt = None
+
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         return [Tokens([10 + len(word) for word in text.split()]) for text in texts]
 

@@ -1,0 +1,53 @@
+"""What the ways to score pairs share: one query and its documents in, one score per document out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from consumer.errors import RecordRejected
+from consumer.model.card import Scale
+from consumer.numbers import Float32s, sigmoid
+from consumer.records import EngineOutput, InputRejected, Prepared
+from consumer.tasks.items import NON_FINITE, outcomes
+from consumer.tasks.texts import Texts
+from schemas.request import RerankRequest, ScoreRequest
+
+PairsRequest = RerankRequest | ScoreRequest
+Scores = Mapping[int, np.float32 | InputRejected]
+"""Item's index -> score or why there is none, in the list's order."""
+
+
+def to_tokenise(request: PairsRequest, documents: Sequence[str], queries: Texts, rows: Texts) -> list[str]:
+    """The query, then the documents, each as its role wants it. Raises RecordRejected."""
+    query = queries.to_tokenise(request.query, "`query`")
+    if isinstance(request, ScoreRequest):
+        return [query, *(rows.to_tokenise(document, "`document`") for document in documents)]
+    listed = enumerate(documents)
+    return [query, *(rows.to_tokenise(document, f"`documents[{index}]`", index) for index, document in listed)]
+
+
+def check_query(refusal: InputRejected | None) -> None:
+    """A query that cannot be scored is the request's error. Raises RecordRejected."""
+    if refusal:
+        raise RecordRejected(refusal.code, f"`query`: {refusal.message}")
+
+
+def logit_scores(prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
+    """Each pair's one logit, or its sigmoid."""
+
+    def activate(logits: Float32s) -> Float32s:
+        return sigmoid(logits[:, 0]) if scale is Scale.SIGMOID else logits[:, 0]
+
+    return scored(outcomes(prepared, outputs), activate)
+
+
+def scored(found: Mapping[int, EngineOutput], activate: Callable[[Float32s], Float32s]) -> Scores:
+    """Outputs become scores, all in one call; what is not a number becomes its item's error."""
+    outputs = {index: output for index, output in found.items() if not isinstance(output, InputRejected)}
+    scores = activate(np.stack(list(outputs.values()))) if outputs else ()
+    by_index = {
+        index: score if np.isfinite(score) else NON_FINITE for index, score in zip(outputs, scores, strict=True)
+    }
+    return {index: by_index.get(index, output) for index, output in found.items()}
