@@ -78,7 +78,9 @@ async def guarded(guarded_kafka: KafkaNode, make_case: MakeCase) -> Guarded:
     return Guarded(case, worker, Probe(port))
 
 
-async def test_without_the_right_to_write_results_answers_wait_and_go_out_once_it_is_back(guarded: Guarded) -> None:
+async def test_without_the_right_to_write_results_or_to_read_requests_they_wait_where_they_are(
+    guarded: Guarded,
+) -> None:
     await guarded.publish(5)
     await guarded.until_well()
     rules = guarded.rules(TOPIC, guarded.case.place.topics.results)
@@ -87,6 +89,13 @@ async def test_without_the_right_to_write_results_answers_wait_and_go_out_once_i
     await guarded.until_unready("lane_held", "results topic")
     assert guarded.case.offsets.latest[0] == 5
     await rules.allow(WRITE)
+    await guarded.until_well()
+
+    rules = guarded.rules(TOPIC, guarded.case.place.topics.requests)
+    await rules.forbid(READ)
+    await guarded.publish(5)
+    await guarded.until_unready("source_refused: reading: TopicAuthorizationFailedError")
+    await rules.allow(READ)
     await guarded.until_well()
     assert await guarded.worker.stop() == 0
 
@@ -104,18 +113,6 @@ async def test_without_the_right_to_be_in_the_group_for_longer_than_a_session_no
     await guarded.until_unready("commits_refused", "GroupAuthorizationFailedError")
     await asyncio.sleep(SESSION_SECONDS + 2)
     await guarded.until_unready("source_refused: group: GroupAuthorizationFailedError")
-    await rules.allow(READ)
-    await guarded.until_well()
-    assert await guarded.worker.stop() == 0
-
-
-async def test_without_the_right_to_read_requests_they_wait_where_they_are(guarded: Guarded) -> None:
-    await guarded.publish(5)
-    await guarded.until_well()
-    rules = guarded.rules(TOPIC, guarded.case.place.topics.requests)
-    await rules.forbid(READ)
-    await guarded.publish(5)
-    await guarded.until_unready("source_refused: reading: TopicAuthorizationFailedError")
     await rules.allow(READ)
     await guarded.until_well()
     assert await guarded.worker.stop() == 0

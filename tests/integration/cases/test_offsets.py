@@ -162,24 +162,6 @@ async def test_what_retention_removes_before_it_is_read_is_told_and_what_is_left
     assert totals["skipped_records"] == 4
 
 
-async def test_backlog_that_retention_removes_while_a_partition_waits_is_told_by_the_worker_that_has_it(
-    make_case: MakeCase,
-) -> None:
-    case = await make_case(1, settings={"engine.max_num_seqs": 4, "limits.lane_records": 16})
-    case.settings |= {"micro_batch.max_records": 4, "kafka.max_partition_fetch_bytes": 4096}
-    worker = await case.started()
-    await case.publish([*requests(5), request("id-5", "!wait !wait !wait !wait"), *requests(495, first=6)])
-    await case.results(5)
-    async with administration(case) as admin:
-        await admin.delete_records({TopicPartition(case.place.topics.requests, 0): RecordsToDelete(450)})
-    await case.until_all_committed()
-    answered = {source_offset(result) for result in await case.results(57)}
-    assert {*range(6), *range(450, 501)} <= answered
-    assert await worker.stop() == 0
-    [skipped] = events_of(worker, "skipped")
-    assert skipped["skipped_records"] == 501 - len(answered)
-
-
 async def test_a_codec_that_cannot_be_read_is_refused_before_the_first_record(
     make_case: MakeCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
