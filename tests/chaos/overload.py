@@ -169,11 +169,14 @@ async def _count(deployment: Deployment, began: float, ended: float, found: Over
 def main(
     minutes: Annotated[float, typer.Option(min=0.5, help="Of overload, after the capacity was measured.")] = 10.0,
     timeout_ms: Annotated[int | None, typer.Option(min=1, help="Of every request; default: no deadline.")] = None,
+    step_sequences: Annotated[
+        int, typer.Option(min=1, help="Of the engine, ten steps a second: fewer for a busy machine.")
+    ] = STEP_SEQUENCES,
 ) -> None:
     """Three times the load that one worker can bear: memory must be flat, and goodput the capacity."""
 
     async def drill(folder: Path) -> list[str]:
-        found = await measure(folder, 60 * minutes, timeout_ms, say)
+        found = await measure(folder, 60 * minutes, timeout_ms, say, step_sequences=step_sequences)
         say(str(found))
         found.judge()
         return found.wrong
