@@ -31,7 +31,7 @@ from consumer.item import Item, ItemState, Scored
 from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.membership import Membership
-from consumer.records import Outcome, Refusal, SourceRecord, TopicPartition
+from consumer.records import Later, Outcome, Prepared, Refusal, SourceRecord, TopicPartition
 from consumer.recovery import Recovery
 from consumer.revival import RevivableEngine
 from consumer.settings import Settings
@@ -150,18 +150,27 @@ class Flow:
             attempts = [item.attempt for item in items]
             prepared_batch = await self._in_thread(self._preparer.prepare, [item.record for item in items])
             for item, attempt, prepared in zip(items, attempts, prepared_batch, strict=True):
-                if item.attempt != attempt:
-                    continue
-                if isinstance(prepared, Refusal):
-                    self._settle(item, self._answerer.refuse(item.record, attempt, prepared))
-                elif not prepared.inputs:
-                    self._settle(item, self._answerer.answer(item.record, attempt, prepared, ()))
-                elif self._suspects.recognise(item):
-                    item.prepared = prepared
-                    self._reject(item)
-                else:
-                    item.lane.make_ready(item, prepared, self._clock.monotonic())
+                self._prepared(item, attempt, prepared)
             self._admission.notify()
+
+    def _prepared(self, item: Item, attempt: int, prepared: Prepared | Refusal | Later[Prepared | Refusal]) -> None:
+        if item.attempt != attempt or not item.unanswered:
+            return
+        if isinstance(prepared, Later):
+            self._tasks.create_task(self._prepared_later(item, attempt, prepared))
+        elif isinstance(prepared, Refusal):
+            self._settle(item, self._answerer.refuse(item.record, attempt, prepared))
+        elif not prepared.inputs:
+            self._answered(item, attempt, self._answerer.answer(item.record, attempt, prepared, ()))
+        elif self._suspects.recognise(item):
+            item.prepared = prepared
+            self._reject(item)
+        else:
+            item.lane.make_ready(item, prepared, self._clock.monotonic())
+
+    async def _prepared_later(self, item: Item, attempt: int, later: Later[Prepared | Refusal]) -> None:
+        self._prepared(item, attempt, await later.work())
+        self._admission.notify()
 
     def _next_arrivals(self) -> list[Item]:
         items: list[Item] = []
@@ -215,8 +224,18 @@ class Flow:
         scored = [item.scored for item in complete]
         outcomes = await self._in_thread(self._answer, scored)
         for item, (_, attempt, _, _), outcome in zip(complete, scored, outcomes, strict=True):
-            if item.attempt == attempt:
-                self._settle(item, outcome)
+            self._answered(item, attempt, outcome)
+
+    def _answered(self, item: Item, attempt: int, outcome: Outcome | Later[Outcome]) -> None:
+        if item.attempt != attempt:
+            return
+        if isinstance(outcome, Later):
+            self._tasks.create_task(self._answered_later(item, attempt, outcome))
+        else:
+            self._settle(item, outcome)
+
+    async def _answered_later(self, item: Item, attempt: int, later: Later[Outcome]) -> None:
+        self._answered(item, attempt, await later.work())
 
     def _divide(self, batch: MicroBatch, failure: MicroBatchFailed) -> None:
         """Once more in halves, until the record that spoils it is alone: only that one pays."""
@@ -237,7 +256,7 @@ class Flow:
     def _reject(self, item: Item) -> None:
         self._refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
 
-    def _answer(self, scored: Sequence[Scored]) -> list[Outcome]:
+    def _answer(self, scored: Sequence[Scored]) -> list[Outcome | Later[Outcome]]:
         return [self._answerer.answer(*one) for one in scored]
 
     def _refuse(self, item: Item, code: ErrorCode, message: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from consumer.records import (
     EngineInput,
     EngineOutput,
+    Later,
     Message,
     Prepared,
     ScoreEntry,
@@ -167,13 +170,37 @@ class TextEncoder(Protocol):
 
 
 class Task(Protocol):
-    """One task on one model, in the shape of an IO processor: parse, prepare, shape. Pure and synchronous."""
+    """One task on one model, in the shape of an IO processor: parse, prepare, shape. Pure and synchronous.
+
+    Where somebody else's code has to run, which may be slow, `prepare` and `shape` return what to await instead.
+    """
 
     def parse(self, request: ScoringRequest) -> list[str]:
         """The texts to tokenise, in the order `prepare` wants them. Raises RecordRejected."""
 
-    def prepare(self, request: ScoringRequest, texts: Sequence[EncodedText]) -> Prepared:
+    def prepare(self, request: ScoringRequest, texts: Sequence[EncodedText]) -> Prepared | Later[Prepared]:
         """Sequences for the engine. Raises RecordRejected."""
 
-    def shape(self, prepared: Prepared, outputs: Sequence[EngineOutput]) -> Shaped:
+    def shape(self, prepared: Prepared, outputs: Sequence[EngineOutput]) -> Shaped | Later[Shaped]:
         """The contract's results, one output per input of `prepared`."""
+
+
+class Attempt(Protocol):
+    """One request in the hands of an IO processor. Dropped, whatever the reason, it leaves nothing in the processor."""
+
+    @property
+    def inputs(self) -> list[EngineInput]:
+        """Sequences for the engine, at least one."""
+
+
+class Processor(Protocol):
+    """An IO processor of somebody else's, for the loaded model. Its own exceptions are raised as they are."""
+
+    async def begin(self, data: Any) -> Attempt:
+        """What the processor makes of a request's `data`.
+
+        Raises RecordRejected for data that it refuses or that no engine takes, HookOverran when it does not return.
+        """
+
+    async def finish(self, attempt: Any, outputs: Sequence[np.ndarray]) -> Any:
+        """The answer as JSON values, from one output per input of the attempt. Raises HookOverran."""

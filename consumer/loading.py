@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from consumer.interfaces import ScoringEngine, TextEncoder
+from consumer.interfaces import Processor, ScoringEngine, TextEncoder
+from consumer.io_processors import chosen_io_processors, distribution_of
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.recognise import recognise
-from consumer.sections import EngineKind, EngineSettings
+from consumer.sections import EngineKind, EngineSettings, LimitSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,35 @@ async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[Scoring
 
     started = await start_vllm(engine, card)
     return started, started.card
+
+
+def find_processors(engine: EngineSettings) -> tuple[str, ...]:
+    """The IO processors that are there and load, each with the distribution that it is from. Blocking.
+
+    Where there are any it imports vLLM, which takes seconds. Raises SettingsInvalid for one that does not load.
+    """
+    chosen = chosen_io_processors(engine)
+    if not chosen:
+        return ()
+    from consumer.adapters.vllm_start import before_import  # noqa: PLC0415 -- heavy
+
+    before_import(engine)
+    from consumer.adapters.vllm_plugins import processor_classes  # noqa: PLC0415 -- heavy
+
+    return tuple(f"{name} ({distribution_of(chosen[name])})" for name in processor_classes(engine))
+
+
+async def load_processors(
+    engine: EngineSettings, limits: LimitSettings, started: ScoringEngine
+) -> Mapping[str, Processor]:
+    """The IO processors of a started engine, by name. Raises SettingsInvalid for one that does not load."""
+    if not chosen_io_processors(engine):
+        return {}
+    from consumer.adapters.vllm_engine import VllmEngine  # noqa: PLC0415 -- heavy
+    from consumer.adapters.vllm_plugins import load_processors as load  # noqa: PLC0415 -- heavy
+
+    assert isinstance(started, VllmEngine)
+    return await load(engine, limits, started)
 
 
 def scripted_card(engine: EngineSettings) -> ModelCard:

@@ -5,9 +5,10 @@ SourceRecord -> (decode, prepare) -> Prepared -> (engine) -> EngineOutput -> (sh
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -87,6 +88,13 @@ class Pooling(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class CustomPooling:
+    """What an IO processor asks the engine for. `params`: vLLM's PoolingParams, looked at by adapters only."""
+
+    params: Any
+
+
+@dataclass(frozen=True, slots=True)
 class EngineInput:
     """One sequence for the engine: what vLLM calls a request.
 
@@ -96,7 +104,7 @@ class EngineInput:
     """
 
     token_ids: list[int]
-    pooling: Pooling
+    pooling: Pooling | CustomPooling
     second_segment_start: int | None = None
     shared_prefix_tokens: int = 0
 
@@ -115,7 +123,10 @@ class InputRejected:
 
 
 EngineOutput = np.ndarray | InputRejected
-"""float32, shape [hidden] (EMBED) or [labels] (CLASSIFY): raw, without activation or normalisation."""
+"""float32, shape [hidden] (EMBED) or [labels] (CLASSIFY): raw, without activation or normalisation.
+
+For a CustomPooling whatever the model gives, floating numbers as float32.
+"""
 
 
 @dataclass(slots=True)
@@ -169,6 +180,16 @@ class Shaped:
 
     results: list[dict[str, Any]]
     scale: str | None
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Later(Generic[_T]):
+    """An outcome that somebody else's code has yet to work out; to be awaited on the worker's event loop."""
+
+    work: Callable[[], Awaitable[_T]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,10 @@ class EngineSettings(_Section):
     """Model download and load."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Any other argument of vLLM's AsyncEngineArgs, checked by vLLM."""
+    io_processors: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_comma_list)] = None
+    """vLLM's IO processors that requests may name with `task: plugin`; default: all that are installed."""
+    io_processor_timeout_seconds: PositiveFloat = 30.0
+    """For what an IO processor does before the engine, and again after it; over it the answer is `internal`."""
     scripted_seconds_per_step: float = 0.002
     """Of the scripted engine: how long one step takes."""
 

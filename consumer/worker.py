@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -27,8 +27,8 @@ from consumer.clock import SystemClock
 from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid
 from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
-from consumer.interfaces import ScoringEngine, TextEncoder
-from consumer.loading import load_model, start_engine
+from consumer.interfaces import ScoringEngine, Task, TextEncoder
+from consumer.loading import find_processors, load_model, load_processors, start_engine
 from consumer.model.card import ModelCard
 from consumer.records import ModelIdentity
 from consumer.revival import RevivableEngine
@@ -67,9 +67,13 @@ class Worker:
             refuse(findings)
             assert isinstance(kafka, KafkaFacts)
             model = await asyncio.to_thread(load_model, settings.engine)
+            processors = await asyncio.to_thread(find_processors, settings.engine)
 
-            self._enter(Lifecycle.WARMING, **model.card.describe())
+            self._enter(Lifecycle.WARMING, io_processors=processors, **model.card.describe())
             started, card = await start_engine(settings.engine, model.card)
+            tasks = tasks_for(
+                card, model.encoder, settings.limits, await load_processors(settings.engine, settings.limits, started)
+            )
             engine = RevivableEngine(
                 started, partial(_restarted, settings, card), settings.engine.restart_period_seconds, self._clock
             )
@@ -84,7 +88,7 @@ class Worker:
             closing.push_async_callback(dead_letters.close)
             source = KafkaSource(settings.kafka, settings.commit.timeout_seconds)
             ports = Ports(source, engine, results, dead_letters, scores)
-            flow = self._flow(ports, card, model.encoder, kafka)
+            flow = self._flow(ports, card, model.encoder, tasks, kafka)
             closing.push_async_callback(source.leave)
             self._health.watched = Watched(
                 flow.ledger.lanes,
@@ -104,6 +108,12 @@ class Worker:
     async def check(self) -> list[Finding]:
         """Everything that would keep this worker from starting."""
         _, findings = await self._facts_and_findings()
+        try:
+            processors = await asyncio.to_thread(find_processors, self._settings.engine)
+        except SettingsInvalid as invalid:
+            findings.append(Finding("engine.io_processors", ok=False, found=str(invalid)))
+        else:
+            findings.append(Finding("engine.io_processors", ok=True, found=", ".join(processors) or "none"))
         try:
             model = await asyncio.to_thread(load_model, self._settings.engine)
         except SettingsInvalid as invalid:
@@ -125,9 +135,10 @@ class Worker:
         ]
         return kafka, findings
 
-    def _flow(self, ports: Ports, card: ModelCard, encoder: TextEncoder, kafka: KafkaFacts) -> Flow:
+    def _flow(
+        self, ports: Ports, card: ModelCard, encoder: TextEncoder, tasks: Mapping[str, Task], kafka: KafkaFacts
+    ) -> Flow:
         settings = self._settings
-        tasks = tasks_for(card, encoder, settings.limits)
         request_limits = RequestLimits(settings.limits.max_items, settings.redis.max_ttl_seconds)
         answer_limits = AnswerLimits(
             max_result_bytes=_max_bytes(kafka, settings.kafka.result_topic),

@@ -22,7 +22,7 @@ from consumer.adapters.vllm_versions import (
     EngineDeadError,
     engine_config,
     output_problem,
-    pooling_params,
+    params_of,
 )
 from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.model.card import ModelCard
@@ -55,6 +55,8 @@ class VllmEngine:
             prefix_block_tokens=cache.block_size if cache.enable_prefix_caching else 0,
         )
         """The model as it runs: `dtype`, and so the fingerprint, are the engine's own."""
+        self.config, self.renderer = llm.vllm_config, llm.renderer
+        """vLLM's own, for IO processors."""
 
     @classmethod
     def load(cls, settings: EngineSettings, card: ModelCard) -> Self:
@@ -131,7 +133,7 @@ class VllmEngine:
         entered.append(attempt)
         prompt = {"type": "token", "prompt_token_ids": one.token_ids}
         try:
-            return await self._llm.add_request(attempt, prompt, pooling_params(one.pooling, one.second_segment_start))
+            return await self._llm.add_request(attempt, prompt, params_of(one))
         except REFUSALS as refusal:
             await self._llm.abort(attempt)
             return InputRejected(ErrorCode.ENGINE_REJECTED, str(refusal)[:_MESSAGE_CHARACTERS])
@@ -153,11 +155,12 @@ class VllmEngine:
 
 
 async def _read(collector: Collector) -> EngineOutput:
-    """One sequence's raw numbers, float32 whatever the engine computed in; or why there are none."""
+    """One sequence's raw numbers, floating ones as float32 whatever the engine computed in; or why there are none."""
     output = collector.get_nowait() or await collector.get()
     if problem := output_problem(output):
         return InputRejected(ErrorCode.ENGINE_REJECTED, problem[:_MESSAGE_CHARACTERS])
-    numbers: np.ndarray = output.outputs.data.float().numpy()
+    data = output.outputs.data
+    numbers: np.ndarray = (data.float() if data.is_floating_point() else data).numpy()
     if not np.isfinite(numbers).all():
         return InputRejected(ErrorCode.NON_FINITE, "the model gave numbers that are not finite")
     return numbers

@@ -9,10 +9,10 @@ from typing import Any, TextIO
 
 from vllm import LLM
 
-from consumer.adapters.vllm_versions import engine_arguments, pooling_params
+from consumer.adapters.vllm_versions import engine_arguments, params_of
 from consumer.errors import SettingsInvalid
 from consumer.loading import load_model
-from consumer.records import EngineInput, Prepared, SourceRecord
+from consumer.records import EngineInput, Prepared, Refusal, SourceRecord
 from consumer.settings import Settings
 from consumer.stages.prepare import Preparer
 from consumer.tasks import tasks_for
@@ -33,8 +33,10 @@ def measure_ceiling(settings: Settings, requests: Path, out: TextIO, warmup_requ
     records = [SourceRecord(requests.name, 0, number, 0, None, line, ()) for number, line in enumerate(lines)]
     inputs: list[list[EngineInput]] = []
     for number, prepared in enumerate(preparer.prepare(records), start=1):
-        if not isinstance(prepared, Prepared):
+        if isinstance(prepared, Refusal):
             raise SettingsInvalid(f"{requests}, line {number}: {prepared.code.value}: {prepared.message}")
+        if not isinstance(prepared, Prepared):
+            raise SettingsInvalid(f"{requests}, line {number}: leave it out, IO processors are no part of the engine")
         inputs.append(prepared.inputs)
 
     # The offline class prepares tasks of its own at start, for which it wants a tokenizer; none of them runs here.
@@ -58,7 +60,7 @@ def measure_ceiling(settings: Settings, requests: Path, out: TextIO, warmup_requ
 def _score(llm: LLM, sequences: list[EngineInput]) -> float:
     """Seconds of one offline call."""
     prompts: list[Any] = [{"prompt_token_ids": one.token_ids} for one in sequences]
-    params = [pooling_params(one.pooling, one.second_segment_start) for one in sequences]
+    params = [params_of(one) for one in sequences]
     begun = time.perf_counter()
-    llm.encode(prompts, pooling_params=params, pooling_task=sequences[0].pooling.value, use_tqdm=False)
+    llm.encode(prompts, pooling_params=params, pooling_task=params[0].task, use_tqdm=False)
     return time.perf_counter() - begun

@@ -22,9 +22,13 @@ async def start_vllm(settings: EngineSettings, card: ModelCard) -> VllmEngine:
     return await asyncio.to_thread(_start, settings, card)
 
 
-def _start(settings: EngineSettings, card: ModelCard) -> VllmEngine:
-    # vLLM reads it when it is imported, hence before.
+def before_import(settings: EngineSettings) -> None:
+    """What vLLM reads when it is imported: to be called before that, wherever it happens first."""
     os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(round(settings.start_timeout_seconds)))
+
+
+def _start(settings: EngineSettings, card: ModelCard) -> VllmEngine:
+    before_import(settings)
     from consumer.adapters.vllm_engine import VllmEngine  # noqa: PLC0415 - takes 10 to 25 s
 
     return VllmEngine.load(settings, card)

@@ -25,24 +25,37 @@ import vllm.exceptions
 from packaging.version import Version
 from vllm.config import PoolerConfig, VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.outputs import PoolingOutput, PoolingRequestOutput
+from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.pooling_params import PoolingParams
+from vllm.renderers.inputs.preprocess import prompt_to_seq
 from vllm.usage.usage_lib import UsageContext
+from vllm.utils.import_utils import resolve_obj_by_qualname
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from consumer.errors import SettingsInvalid
+from consumer.io_processors import chosen_io_processors
 from consumer.model.card import ModelCard
-from consumer.records import Pooling
+from consumer.records import CustomPooling, EngineInput, Pooling
 from consumer.sections import EngineSettings
 
 __all__ = [
     "REFUSALS",
+    "REQUESTS_FAULTS",
     "AsyncLLM",
     "EngineDeadError",
+    "IOProcessor",
+    "PoolingOutput",
+    "PoolingParams",
+    "PoolingRequestOutput",
     "engine_arguments",
     "engine_config",
     "output_problem",
+    "params_of",
     "pooling_params",
+    "prompt_to_seq",
+    "resolve_obj_by_qualname",
 ]
 
 REFUSALS: tuple[type[Exception], ...] = (
@@ -50,6 +63,13 @@ REFUSALS: tuple[type[Exception], ...] = (
     getattr(vllm.exceptions, "VLLMClientError", ValueError),  # not a ValueError any more, since 0.29 or before
 )
 """What `add_request` raises for a request's own fault."""
+
+REQUESTS_FAULTS: tuple[type[Exception], ...] = tuple(
+    getattr(vllm.exceptions, name)
+    for name in ("VLLMValidationError", "VLLMClientError")  # the second since 0.29 or before
+    if hasattr(vllm.exceptions, name)
+)
+"""With these any hook of an IO processor says that the request is at fault."""
 
 SHUTDOWN_TIMEOUT_SECONDS = 30
 """On SIGTERM the engine's process finishes what it has for so long, instead of dropping it at once (vLLM's default)."""
@@ -121,8 +141,9 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
         "enable_chunked_prefill": False,
         # Encoders see both sides of a token: a shared prefix has no shared state.
         "enable_prefix_caching": card.shares_prefixes,
-        # We send token ids, and check them; a second tokenizer would only cost memory and start-up time.
-        "skip_tokenizer_init": True,
+        # We send token ids, and check them; a second tokenizer would only cost memory and start-up time. IO processors
+        # may ask for it, or give texts.
+        "skip_tokenizer_init": not chosen_io_processors(settings),
         "disable_log_stats": True,
         "shutdown_timeout": SHUTDOWN_TIMEOUT_SECONDS,
     }
@@ -163,6 +184,14 @@ def pooling_params(pooling: Pooling, second_segment_start: int | None) -> Poolin
     """
     segments = None if second_segment_start is None else {"compressed_token_type_ids": second_segment_start}
     return PoolingParams(task=pooling.value, use_activation=False, extra_kwargs=segments)
+
+
+def params_of(one: EngineInput) -> PoolingParams:
+    """What the engine is to compute of one sequence."""
+    if isinstance(one.pooling, CustomPooling):
+        params: PoolingParams = one.pooling.params
+        return params
+    return pooling_params(one.pooling, one.second_segment_start)
 
 
 def output_problem(output: Any) -> str | None:

@@ -25,6 +25,8 @@ class ModelKind(StrEnum):
     """One logit per prompt that holds a query and a document."""
     CLASSIFIER = "classifier"
     """Several logits per text."""
+    CUSTOM = "custom"
+    """What an IO processor knows to read."""
 
 
 class Scale(StrEnum):
@@ -41,6 +43,7 @@ TASKS: Mapping[ModelKind, tuple[str, ...]] = {
     ModelKind.CROSS_ENCODER: ("rerank", "score", "classify"),
     ModelKind.DECODER_RERANKER: ("rerank", "score"),
     ModelKind.CLASSIFIER: ("classify",),
+    ModelKind.CUSTOM: (),
 }
 """What can be asked of each kind."""
 

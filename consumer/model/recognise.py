@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from consumer.io_processors import chosen_io_processors
 from consumer.model import decoders, embeddings, heads
 from consumer.model.candidate import Candidate
 from consumer.model.card import ModelCard
+from consumer.model.custom import custom_card
 from consumer.model.files import locate
 from consumer.sections import EngineSettings, RerankerSettings
 
@@ -29,6 +31,8 @@ def recognise(engine: EngineSettings) -> ModelCard:
             if engine.reranker != RerankerSettings() and card.template is None:
                 raise files.refuse(f"leave out engine.reranker: {card.architecture} takes no prompt")
             return card
+    if chosen_io_processors(engine):
+        return custom_card(candidate)
     raise files.refuse(_not_supported(candidate.architecture))
 
 

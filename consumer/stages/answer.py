@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from consumer.interfaces import Task
 from consumer.records import (
     EngineOutput,
     Headers,
+    Later,
     Message,
     ModelIdentity,
     Outcome,
@@ -53,12 +56,21 @@ class Answerer:
 
     def answer(
         self, record: SourceRecord, attempt: int, prepared: Prepared, outputs: Sequence[EngineOutput]
-    ) -> Outcome:
+    ) -> Outcome | Later[Outcome]:
         """The result of a scored request; an error result where nothing of it can be answered."""
         try:
             shaped = self._tasks[prepared.request.task].shape(prepared, outputs)
+            if isinstance(shaped, Later):
+                return Later(partial(self._answered, record, attempt, prepared, shaped))
             return self._result(record, attempt, prepared, shaped)
         except Exception as fault:  # noqa: BLE001 -- a pure stage's fault is this record's `internal`
+            return self.refuse(record, attempt, refusal_of(prepared.request, fault, "shape"))
+
+    async def _answered(self, record: SourceRecord, attempt: int, prepared: Prepared, later: Later[Shaped]) -> Outcome:
+        try:
+            shaped = await later.work()
+            return await asyncio.to_thread(self._result, record, attempt, prepared, shaped)
+        except Exception as fault:  # noqa: BLE001
             return self.refuse(record, attempt, refusal_of(prepared.request, fault, "shape"))
 
     def refuse(self, record: SourceRecord, attempt: int, refusal: Refusal) -> Outcome:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, Task, TextEncoder
 from consumer.item import Item
-from consumer.records import Prepared, Refusal, SourceRecord
+from consumer.records import Later, Prepared, Refusal, SourceRecord
 from consumer.stages.faults import internal
 from schemas.errors import ErrorCode
 from schemas.headers import HeadersTooLarge, check_request_headers
 from schemas.request import ScoringRequest
 from schemas.wire import RequestLimits, WireError, parse_request
+
+Outcome = Prepared | Refusal | Later[Prepared | Refusal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Preparer:
         self._served_names = frozenset(served_names)
         self._limits = limits
 
-    def prepare(self, records: Sequence[SourceRecord]) -> list[Prepared | Refusal]:
-        """One outcome per record, in their order. Never raises for a record's sake."""
+    def prepare(self, records: Sequence[SourceRecord]) -> list[Outcome]:
+        """One outcome per record, in their order. Never raises for a record's sake, now or later."""
         parsed = [self._parse(record) for record in records]
         encoded = self._encode([one for one in parsed if isinstance(one, _Parsed)])
         return [one if isinstance(one, Refusal) else self._prepare(one, next(encoded)) for one in parsed]
@@ -94,13 +97,21 @@ class Preparer:
             yield encoded[position : position + len(one.texts)]
             position += len(one.texts)
 
-    def _prepare(self, parsed: _Parsed, texts: Sequence[EncodedText] | Exception) -> Prepared | Refusal:
+    def _prepare(self, parsed: _Parsed, texts: Sequence[EncodedText] | Exception) -> Outcome:
+        request = parsed.request
         if isinstance(texts, Exception):
-            return refusal_of(parsed.request, texts, "tokenise")
+            return refusal_of(request, texts, "tokenise")
         try:
-            return parsed.task.prepare(parsed.request, texts)
+            prepared = parsed.task.prepare(request, texts)
         except Exception as fault:  # noqa: BLE001
-            return refusal_of(parsed.request, fault, "prepare")
+            return refusal_of(request, fault, "prepare")
+        return Later(partial(self._prepared, request, prepared)) if isinstance(prepared, Later) else prepared
+
+    async def _prepared(self, request: ScoringRequest, later: Later[Prepared]) -> Prepared | Refusal:
+        try:
+            return await later.work()
+        except Exception as fault:  # noqa: BLE001
+            return refusal_of(request, fault, "prepare")
 
 
 def refusal_of(request: ScoringRequest, fault: Exception, stage: str) -> Refusal:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +12,7 @@ import pytest_asyncio
 from consumer.adapters.scripted_engine import ScriptedEncoder, ScriptedEngine
 from consumer.clock import SystemClock
 from consumer.flow import Flow, Ports
+from consumer.interfaces import Processor
 from consumer.loading import scripted_card
 from consumer.records import Message, ModelIdentity, SourceRecord, TopicPartition
 from consumer.revival import RevivableEngine
@@ -68,6 +69,7 @@ class World:
     dead: InMemoryTopic = field(init=False)
     group: InMemoryGroup = field(init=False)
     scores: InMemoryScores = field(default_factory=InMemoryScores)
+    processors: Mapping[str, Processor] = field(default_factory=dict)
     workers: list["FlowWorker"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -157,7 +159,7 @@ class FlowWorker:
         self.results = InMemoryWriter(world.results)
         self.dead_letters = InMemoryDeadLetterWriter(world.dead)
         card, encoder = scripted_card(settings.engine), ScriptedEncoder()
-        tasks = tasks_for(card, encoder, settings.limits)
+        tasks = tasks_for(card, encoder, settings.limits, world.processors)
         answer_limits = AnswerLimits(world.max_message_bytes, 1_048_588, 3600, "group", "test")
         self.flow = Flow(
             Ports(self.source, self.revivable, self.results, self.dead_letters, world.scores),
