@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from producer_tools.console import say
-from tests.chaos import hot, kills, overload, storm
+from tests.chaos import hot, kills, outage, overload, storm
 from tests.chaos.drill import Drill, Options
 from tests.chaos.forms import Engine
 from tests.chaos.running import run_drill
@@ -45,6 +45,7 @@ def faults(
 
 
 app.command("kills")(kills.main)
+app.command("outage")(outage.main)
 app.command("overload")(overload.main)
 app.command("hot")(hot.main)
 app.command("storm")(storm.main)
