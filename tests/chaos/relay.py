@@ -1,15 +1,24 @@
 """The network between the workers and the broker, which can fail while both are well."""
 
 import asyncio
+from enum import Enum, auto
 from typing import Self
 
 READ_BYTES = 65_536
+
+
+class Way(Enum):
+    """The two ways through it."""
+
+    TO_TARGET = auto()
+    FROM_TARGET = auto()
 
 
 class Relay:
     """TCP from 127.0.0.1:`port` to 127.0.0.1:`target_port`, as it comes, until the network fails."""
 
     def __init__(self, port: int, target_port: int) -> None:
+        self.passed_bytes = dict.fromkeys(Way, 0)
         self._port = port
         self._target_port = target_port
         self._whole = asyncio.Event()
@@ -52,8 +61,8 @@ class Relay:
             from_target, to_target = await asyncio.open_connection("127.0.0.1", self._target_port)
             try:
                 async with asyncio.TaskGroup() as both_ways:
-                    both_ways.create_task(self._pump(reader, to_target))
-                    both_ways.create_task(self._pump(from_target, writer))
+                    both_ways.create_task(self._pump(reader, to_target, Way.TO_TARGET))
+                    both_ways.create_task(self._pump(from_target, writer, Way.FROM_TARGET))
             finally:
                 to_target.transport.abort()
         except* OSError:
@@ -61,11 +70,12 @@ class Relay:
         finally:
             writer.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
         while True:
             passing = await reader.read(READ_BYTES)
             if not passing:
                 raise ConnectionResetError
             await self._whole.wait()
+            self.passed_bytes[way] += len(passing)
             writer.write(passing)
             await writer.drain()

@@ -21,17 +21,22 @@ def header(record: ConsumerRecord, name: str) -> str | None:
     return None if value is None else value.decode()
 
 
+def rerank(name: str, documents: list[str]) -> bytes:
+    """A request whose result repeats the documents."""
+    fields = {"id": name, "task": "rerank", "query": "q", "documents": documents, "return_documents": True}
+    return json.dumps(fields).encode()
+
+
 async def test_one_batch_of_good_and_bad_is_answered_once_each_in_order(make_case: MakeCase):
     """Undecodable, too long for the model, too large for the results topic, too large for both: neighbours go out."""
     small = {"max.message.bytes": str(TOPIC_BYTES)}
     limits = {"limits.chunk_bytes": TOPIC_BYTES - 5000}
     case = await make_case(1, configs={"results": small, "dead": small}, settings=limits)
     too_long = request("too long", "word " * 600, truncate=False)
-    documents = {"task": "rerank", "document": None, "return_documents": True}
-    too_large = request("too large", **documents, documents=["word " * 10] * 200)
-    larger_still = request("larger still", **documents, documents=["word " * 1000] * 40)
+    too_large = rerank("too large", ["word " * 10] * 200)
+    larger_still = rerank("larger still", ["word " * 1000] * 40)
     bad = [*UNDECODABLE, too_long, too_large, larger_still]
-    values = requests(5)
+    values: list[bytes | None] = [*requests(5)]
     for number, value in enumerate(bad):
         values += [value, *requests(2, first=5 + 2 * number)]
     await case.publish(values)

@@ -13,7 +13,7 @@ from aiokafka import ConsumerRecord
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.chaos.drill import relayed_listener
-from tests.chaos.relay import Relay
+from tests.chaos.relay import Relay, Way
 from tests.integration.cases.case import CATCH_UP_SECONDS, PARTITIONS, Case, MakeCase, request, requests, source_offset
 from tests.services.kafka import KafkaNode
 from tests.services.process import free_port
@@ -25,36 +25,22 @@ pytestmark = pytest.mark.kafka
 COMMIT_SECONDS = 0.2
 """The worker's default period."""
 MEBIBYTE = 1024 * 1024
-
-
-class CountingRelay(Relay):
-    """Counts the bytes that the target has sent."""
-
-    from_target_bytes = 0
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        write = writer.write
-
-        def count(passing: bytes) -> None:
-            self.from_target_bytes += len(passing)
-            write(passing)
-
-        writer.write = count  # type: ignore[method-assign]
-        await super()._connect(reader, writer)
+DOCUMENT = "a-word-of-20-letters " * 200
+"""4 kB."""
 
 
 @pytest_asyncio.fixture(scope="module")
 async def relayed_kafka(
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[tuple[KafkaNode, CountingRelay, str]]:
-    """A broker that creates the topics it is asked for, a counting relay to it, and the relay's address."""
+) -> AsyncIterator[tuple[KafkaNode, Relay, str]]:
+    """A broker that creates the topics it is asked for, a relay to it, and the relay's address."""
     relayed_port = free_port(count=2)
     relay_port = relayed_port + 1
     node = KafkaNode(tmp_path_factory.mktemp("relayed-kafka"))
     node.properties |= {"auto.create.topics.enable": "true", "group.min.session.timeout.ms": "1000"}
     node.properties |= relayed_listener(node.port, relayed_port, relay_port)
     await node.start()
-    async with CountingRelay(relay_port, relayed_port) as relay:
+    async with Relay(relay_port, relayed_port) as relay:
         yield node, relay, f"127.0.0.1:{relay_port}"
     await node.stop()
 
@@ -130,15 +116,15 @@ async def test_memory_stays_flat_while_a_dependency_holds_a_long_backlog(make_ca
     redis = RedisNode(tmp_path / "redis")
     await redis.start()
     limits = {"limits.memory_bytes": memory_bytes, "kafka.max_partition_fetch_bytes": fetch_bytes}
-    case = await make_case(cache=redis, settings=limits | {"engine.max_num_batched_tokens": 65_536})
+    case = await make_case(cache=redis, settings=limits)
     worker = await case.started()
     await case.publish(requests(1))
     await case.until_all_committed()
     at_rest_bytes = resident_bytes(worker)
     redis.freeze()
     for partition in range(PARTITIONS):
-        await case.publish(requests(records_per_partition, "word " * 800, first=1), partition)
-    backlog_bytes = PARTITIONS * records_per_partition * 4000
+        await case.publish(requests(records_per_partition, DOCUMENT, first=1), partition)
+    backlog_bytes = PARTITIONS * records_per_partition * len(DOCUMENT)
     await worker.wait_for_event("held", CATCH_UP_SECONDS)
     await asyncio.sleep(2)
     # Beside what is charged: what the client has fetched of each partition, raw and decoded, and the heap's own holes.
@@ -153,25 +139,25 @@ async def test_memory_stays_flat_while_a_dependency_holds_a_long_backlog(make_ca
 
 
 async def test_a_partition_without_room_is_not_fetched_twice(
-    make_case: MakeCase, relayed_kafka: tuple[KafkaNode, CountingRelay, str]
+    make_case: MakeCase, relayed_kafka: tuple[KafkaNode, Relay, str]
 ):
     """A backlog of many times the memory that it may take comes over the network once."""
     kafka, relay, address = relayed_kafka
     small = {"limits.memory_bytes": 4 * MEBIBYTE, "kafka.bootstrap_servers": address}
     case = await make_case(kafka=kafka, settings=small)
-    records, document = 600, "word " * 1600
+    records = 1200
     for partition in range(PARTITIONS):
-        await case.publish(requests(records, document, first=partition * records), partition)
+        await case.publish(requests(records, DOCUMENT, first=partition * records), partition)
     worker = await case.started()
     await case.until_all_committed()
     assert await worker.stop() == 0
-    topic_bytes = PARTITIONS * records * len(document)
-    assert topic_bytes < relay.from_target_bytes < 1.5 * topic_bytes
+    topic_bytes = PARTITIONS * records * len(DOCUMENT)
+    assert topic_bytes < relay.passed_bytes[Way.FROM_TARGET] < 1.5 * topic_bytes
     await case.verified()
 
 
 async def test_a_missing_topic_is_named_and_not_created_even_by_a_broker_that_would(
-    make_case: MakeCase, relayed_kafka: tuple[KafkaNode, CountingRelay, str]
+    make_case: MakeCase, relayed_kafka: tuple[KafkaNode, Relay, str]
 ):
     """It would have one partition, and the results no order."""
     case = await make_case(kafka=relayed_kafka[0])
