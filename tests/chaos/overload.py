@@ -91,9 +91,15 @@ async def measure(
 ) -> Overload:
     """On servers of its own; the numbers are not judged yet. Raises what keeps it from them."""
     kafka, redis = KafkaNode(folder / "kafka"), RedisNode(folder / "redis")
-    engine = {"engine.max_num_seqs": step_sequences, "engine.scripted_seconds_per_step": STEP_SECONDS}
+    settings: dict[str, object] = {
+        "engine.max_num_seqs": step_sequences,
+        "engine.scripted_seconds_per_step": STEP_SECONDS,
+        # Full within seconds, so that what still grows then is a leak.
+        "limits.lane_records": 8 * step_sequences,
+        "kafka.max_partition_fetch_bytes": 65_536,
+    }
     deployment = Deployment(
-        kafka, redis, "overload", partitions=PARTITIONS, folder=folder, settings=engine, stop_seconds=STOP_SECONDS
+        kafka, redis, "overload", partitions=PARTITIONS, folder=folder, settings=settings, stop_seconds=STOP_SECONDS
     )
     found = Overload()
     async with serving(kafka, redis), deployment:
