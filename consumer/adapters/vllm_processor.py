@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -23,6 +23,7 @@ import structlog
 import torch
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
+from pydantic_core.core_schema import ErrorType
 
 from consumer.adapters.vllm_attempt import PluginAttempt, given_up_on_failure, take_out
 from consumer.adapters.vllm_versions import (
@@ -38,10 +39,10 @@ from consumer.hooks import Hooks
 from consumer.records import CustomPooling, EngineInput
 from schemas.errors import ErrorCode
 from schemas.wire.strict_json import MAX_DEPTH, find_fault
-from schemas.wire.violations import describe_violations
 
-_VALIDATORS_OWN = ("value_error", "assertion_error")
-"""pydantic's types of errors whose text is of whoever wrote the model."""
+_TOLD = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}
+"""Types of pydantic's errors whose text is pydantic's own and quotes nothing of the request."""
+_VIOLATIONS_TOLD, _PATH_CHARACTERS = 3, 100
 _PROMPTS = "a text, a list of token ids, or a dictionary with `prompt` or `prompt_token_ids`"
 _OTHER_PROMPTS = {"multi_modal_data", "prompt_embeds", "encoder_prompt", "token_type_ids", "cache_salt"}
 """What else vLLM knows in a prompt, for messages."""
@@ -223,13 +224,21 @@ def _refusals_of(types: tuple[type[Exception], ...]) -> Iterator[None]:
     except ValidationError as invalid:
         if not issubclass(ValidationError, types):
             raise
-        own_text = any(error["type"] in _VALIDATORS_OWN for error in invalid.errors(include_input=False))
-        message = "ValidationError" if own_text else describe_violations(invalid)[0]
-        raise RecordRejected(ErrorCode.SCHEMA, f"the IO processor refuses `data`: {message}") from invalid
+        message = f"the IO processor refuses `data`: {_violations(invalid)}"
+        raise RecordRejected(ErrorCode.SCHEMA, message) from invalid
     except types as refusal:
         raise RecordRejected(
             ErrorCode.SCHEMA, f"the IO processor refuses `data`: {type(refusal).__name__}"
         ) from refusal
+
+
+def _violations(invalid: ValidationError) -> str:
+    errors = invalid.errors(include_url=False, include_input=False, include_context=False)
+    told = []
+    for error in errors[:_VIOLATIONS_TOLD]:
+        path = ".".join(map(str, ("data", *error["loc"])))[:_PATH_CHARACTERS]
+        told.append(f"`{path}`: {error['msg'] if error['type'] in _TOLD else 'not valid'}")
+    return "; ".join(told) + ("; and more" if len(errors) > len(told) else "")
 
 
 def _vllm_outputs(attempt: PluginAttempt, outputs: Sequence[np.ndarray]) -> list[PoolingRequestOutput[PoolingOutput]]:

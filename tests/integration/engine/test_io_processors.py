@@ -231,7 +231,7 @@ async def test_what_a_pydantic_model_of_the_processors_refuses_is_told_by_field_
     processor = make(plugin(parse_data=lambda _, data: Data.model_validate(data)))
     rejected = await refused(processor.begin({"count": "secret"}))
     assert rejected.code is ErrorCode.SCHEMA
-    assert "`count`" in rejected.message
+    assert "`data.count`: Input should be a valid integer" in rejected.message
     for data in ({"count": "secret"}, {"count": 1, "text": "secret"}):
         assert "secret" not in (await refused(processor.begin(data))).message
 
