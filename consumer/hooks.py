@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
-MAX_LOST_THREADS = 8
-"""Threads whose hooks did not return in time, and still have not."""
+MAX_LOST_THREADS = 3
+"""Threads whose hooks did not return in time, and still have not. Each made the calls behind it wait for that long."""
 MAX_AWAITED = 64
 """Asynchronous hooks that run at once; more wait, and their time has not begun."""
 _BLOCKED_AFTER_SECONDS = 1.0
