@@ -2,7 +2,7 @@
 
 receive -> decode, prepare -> admit -> engine -> shape, settle -> emit in order -> acknowledge -> commit
 
-Five loops on one event loop; between them stand the ledger (what is where) and the windows (how much may be inside).
+Loops on one event loop; between them stand the ledger (what is where) and the windows (how much may be inside).
 Data moves down this file. Only three things travel back up: room (windows to intake), the closing of a lane (rebalance
 to ledger), and the watermark (ledger to committer). An exception that leaves a loop ends the process: nothing that was
 not acknowledged has been committed, so whoever comes next finds all of it again.
@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -46,6 +47,8 @@ from schemas.errors import ErrorCode
 
 FETCH_WAIT_SECONDS = 0.2
 """How long an intake with nothing to take waits inside the client before it looks at the lanes' room again."""
+LOOK_SECONDS = 0.2
+"""Between two looks at the time; far below half a session."""
 PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
 """Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
 
@@ -88,7 +91,8 @@ class Flow:
         self._emitting: set[Lane] = set()
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
-        self._arrived, self._admission, self._settled, self._progress = Signal(), Signal(), Signal(), Signal()
+        self._arrived, self._admission, self._settled = Signal(), Signal(), Signal()
+        self._progress, self._stalled = Signal(), Signal()
         self._suspects = Suspects()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
         self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
@@ -110,7 +114,7 @@ class Flow:
         """All loops, until one fails (raises its exception in a group) or this task is cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             self._intake = self._tasks.create_task(self._receive())
-            for loop in (self._prepare, self._score, self._emit, self._commit):
+            for loop in (self._prepare, self._score, self._emit, self._commit, self._look):
                 self._tasks.create_task(loop())
 
     @property
@@ -157,7 +161,7 @@ class Flow:
         if item.attempt != attempt or not item.unanswered:
             return
         if isinstance(prepared, Later):
-            self._tasks.create_task(self._prepared_later(item, attempt, prepared))
+            self._tasks.create_task(self._later(prepared, partial(self._prepared, item, attempt)))
         elif isinstance(prepared, Refusal):
             self._settle(item, self._answerer.refuse(item.record, attempt, prepared))
         elif not prepared.inputs:
@@ -168,8 +172,9 @@ class Flow:
         else:
             item.lane.make_ready(item, prepared, self._clock.monotonic())
 
-    async def _prepared_later(self, item: Item, attempt: int, later: Later[Prepared | Refusal]) -> None:
-        self._prepared(item, attempt, await later.work())
+    async def _later(self, outcome: Later[_Out], then: Callable[[_Out], None]) -> None:
+        """Somebody else's code, beside the path: what it delays is its own record."""
+        then(await outcome.work())
         self._admission.notify()
 
     def _next_arrivals(self) -> list[Item]:
@@ -230,12 +235,9 @@ class Flow:
         if item.attempt != attempt:
             return
         if isinstance(outcome, Later):
-            self._tasks.create_task(self._answered_later(item, attempt, outcome))
+            self._tasks.create_task(self._later(outcome, partial(self._answered, item, attempt)))
         else:
             self._settle(item, outcome)
-
-    async def _answered_later(self, item: Item, attempt: int, later: Later[Outcome]) -> None:
-        self._answered(item, attempt, await later.work())
 
     def _divide(self, batch: MicroBatch, failure: MicroBatchFailed) -> None:
         """Once more in halves, until the record that spoils it is alone: only that one pays."""
@@ -318,10 +320,16 @@ class Flow:
 
     async def _commit(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.commit.interval_ms / 1000)
-            self._fence.look(self._clock.monotonic())
-            self._probe_held_lanes()
+            await self._stalled.wait(self._settings.commit.interval_ms / 1000)
             self._emit_from(*await self._committer.commit())
+
+    async def _look(self) -> None:
+        """Whether this loop has stalled, and which held lane is to be tried again."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._fence.look(self._clock.monotonic()):
+                self._stalled.notify()
+            self._probe_held_lanes()
 
     # ------------------------------------------------------------------------------------ assign, revoke, drain
 

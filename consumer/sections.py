@@ -255,7 +255,7 @@ class CommitSettings(_Section):
     """Offset commits."""
 
     interval_ms: PositiveInt = 200
-    """Between two commits; at most a quarter of kafka.session_timeout_seconds."""
+    """Between two commits."""
     timeout_seconds: PositiveFloat = 3.0
     """Deadline of one commit."""
 

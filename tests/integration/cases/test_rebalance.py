@@ -122,7 +122,7 @@ async def test_what_is_done_but_not_committed_is_committed_before_the_partition_
     make_case: MakeCase,
 ):
     """With a commit period of a minute: whoever comes next begins where the others have come to."""
-    case = await make_case(settings={"commit.interval_ms": 60_000, "kafka.session_timeout_seconds": 240})
+    case = await make_case(settings={"commit.interval_ms": 60_000})
     published = await publish_everywhere(case, 30)
     first = await case.started("first")
     await case.results(published)

@@ -101,11 +101,6 @@ IMPOSSIBLE = [
         {"kafka.request_timeout_seconds": 10},
     ),
     Impossible(
-        "commits too rare to notice a stall by",
-        ("commit.interval_ms is 15000", "kafka.session_timeout_seconds", "at most"),
-        {"commit.interval_ms": 15_000},
-    ),
-    Impossible(
         "a session that the broker forbids",
         ("kafka.session_timeout", "the broker allows 6 to"),
         {"kafka.session_timeout_seconds": 3, "kafka.heartbeat_interval_seconds": 1},
