@@ -10,6 +10,8 @@ DRILL_ENGINE := $(if $(filter vllm,$(ENGINE)),vllm,scripted)
 # How long `make chaos` strikes, and with which seed; none: another every time.
 MINUTES ?= 10
 SEED ?=
+# Which kinds of models `make parity` compares: those with this in their name; none: all.
+KIND ?=
 # More arguments for pytest: make test PYTEST="-k redis -x"
 PYTEST ?=
 
@@ -17,7 +19,7 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit chaos lint docs kafka setup-demo setup-test clean
+.PHONY: help demo test unit parity chaos lint docs kafka setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +33,9 @@ test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
 unit: setup-test ## only the tests that need no Kafka, Redis or engine
 	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
 
+parity: setup-test ## how far every kind of model is from transformers in float32; KIND=Qwen3: those alone
+	@$(BIN)/python -m tests.parity $(KIND)
+
 chaos: setup-test kafka ## strike at random for MINUTES=10 under load, then verify (ENGINE=vllm: the real engine)
 	@$(BIN)/python -m tests.chaos faults --engine $(DRILL_ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
@@ -38,7 +43,7 @@ lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models tests/chaos
+	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models tests/parity tests/chaos
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
 

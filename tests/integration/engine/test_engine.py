@@ -9,7 +9,7 @@ import pytest
 
 from consumer.records import EngineInput, InputRejected, Pooling
 from schemas.errors import ErrorCode
-from tests.integration.engine.conftest import Loaded
+from tests.parity.loaded import Loaded
 
 ENGINE_NAMES = ("VLLM::", "EngineCore")
 

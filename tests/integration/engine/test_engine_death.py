@@ -9,7 +9,7 @@ import pytest
 
 from consumer.errors import EngineDead
 from consumer.records import EngineInput, Pooling
-from tests.integration.engine.conftest import load
+from tests.parity.loaded import load
 
 
 async def test_a_killed_engine_fails_what_is_in_flight_the_ping_and_what_comes_later(minilm_classifier: Path):

@@ -8,8 +8,8 @@ import pytest
 from consumer.numbers import sigmoid, softmax, unit
 from consumer.records import EngineInput
 from schemas.request import ClassifyRequest, EmbedRequest, RerankRequest, ScoreRequest
-from tests.integration.engine import reference
-from tests.integration.engine.conftest import Loaded
+from tests.parity import reference
+from tests.parity.loaded import Loaded
 
 WITHIN = 1e-4
 QUERY = "what is the capital of france?"
