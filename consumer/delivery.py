@@ -92,10 +92,13 @@ class Delivery:
             try:
                 await write()
             except DependencyUnavailable as unavailable:
+                if sink not in lane.holds:
+                    log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
                 lane.holds.add(sink)
-                log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
                 await asyncio.sleep(retry_seconds)
                 retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
             else:
+                if sink in lane.holds:
+                    log.info("released", lane=repr(lane), sink=sink)
                 lane.holds.discard(sink)
                 return

@@ -90,7 +90,8 @@ class ScoreStore(Protocol):
     async def write(self, entries: Sequence[ScoreEntry]) -> int:
         """Write what the fence allows and publish; returns how many writes the fence refused.
 
-        Raises DependencyUnavailable; the same entries may then be written again.
+        Raises DependencyUnavailable; the same entries may then be written again. Raises SettingsInvalid when the store
+        does not take this worker's credentials.
         """
 
 
@@ -146,7 +147,7 @@ class PairPrompt(Protocol):
         """How many of a document_text's ids are the prompt's: before and after the document."""
 
     def cut(self, instruction: str, query: str, document: str, max_tokens: int) -> list[int]:
-        """Ids of the document_text of the longest beginning of the document with at most so many; empty if none."""
+        """Ids of the document_text of a beginning of the document, at most so many; empty when none of it fits."""
 
 
 class TextEncoder(Protocol):

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from consumer.errors import DependencyUnavailable, SettingsInvalid
 from consumer.records import ScoreEntry
@@ -23,7 +24,7 @@ _SCRIPT = Path(__file__).with_suffix(".lua").read_text(encoding="ascii")
 class RedisScores:
     """A `ScoreStore` on Redis 6.2 or newer.
 
-    A retry is the caller's: the client makes none, and `timeout_seconds` covers a whole write, connecting included.
+    Retries are the caller's, save one on a new connection; `timeout_seconds` covers a whole write, connecting included.
     """
 
     def __init__(self, settings: RedisSettings) -> None:
@@ -35,7 +36,8 @@ class RedisScores:
     async def write(self, entries: Sequence[ScoreEntry]) -> int:
         """Write what the fence allows, publish all; returns how many writes were refused.
 
-        Raises DependencyUnavailable; then any of the entries may be written, and all can be written again.
+        Raises DependencyUnavailable; then any of the entries may be written, and all can be written again. Raises
+        SettingsInvalid when Redis does not take the user or password any more: trying again cannot help.
         """
         keys = [self._prefix + entry.id.encode() for entry in entries]
         arguments = [self._settings.notify.value.upper().encode()]
@@ -43,6 +45,12 @@ class RedisScores:
             arguments += (entry.value, _fence_argument(entry))
         with _mapped_errors(self._settings):
             async with asyncio.timeout(self._settings.timeout_seconds):
+                try:
+                    return int(await self._write(keys=keys, args=arguments))
+                except RedisConnectionError as lost:
+                    # A connection that was closed while it was idle is no outage. Its subclasses are answers.
+                    if type(lost) is not RedisConnectionError:
+                        raise
                 return int(await self._write(keys=keys, args=arguments))
 
     async def claim_prefix(self, owner: str) -> None:
@@ -118,6 +126,10 @@ def _mapped_errors(settings: RedisSettings) -> Iterator[None]:
         yield
     except DataError:
         raise  # Arguments that no Redis takes: a bug, not an outage.
+    except AuthenticationError as error:
+        raise SettingsInvalid(
+            f"redis.url: Redis refuses its user or password ({error}): set the present ones"
+        ) from error
     except TimeoutError as error:
         raise DependencyUnavailable("redis", f"no answer in {settings.timeout_seconds:g} s") from error
     except (RedisError, OSError) as error:

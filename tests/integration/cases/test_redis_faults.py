@@ -211,3 +211,29 @@ async def holding_by(worker: WorkerProcess, reason: str) -> None:
     await wait_until(
         lambda: any(event["event"] == "held" and reason in event["reason"] for event in worker.events()), reason
     )
+
+
+@pytest.mark.parametrize("mode", ["required", "best_effort"])
+async def test_a_password_that_is_not_taken_any_more_ends_the_worker_and_costs_nothing(
+    make_case: MakeCase, own_redis: RedisNode, client: Redis, mode: str
+):
+    """Trying again cannot help: whoever starts the worker anew has to give it the present password."""
+    case = await make_case(1, cache=own_redis, settings={"redis.mode": mode})
+    worker = await case.started()
+    await case.publish(requests(3))
+    await case.until_all_committed()
+    await client.config_set("requirepass", "another")
+    await client.client_kill_filter(_type="normal", skipme=True)
+    await case.publish(requests(3, first=3))
+    assert await worker.wait() == 2
+    [end] = [event for event in worker.events() if event["event"] == "refused to start" or "type" in event]
+    assert "redis.url" in str(end["reason"])
+    await case.offsets.look()
+    assert case.offsets.latest == {0: 3}
+    assert await case.place.ends(case.place.topics.dead_letters) == {0: 0}
+    await client.execute_command("AUTH", "another")
+    await client.config_set("requirepass", "")
+    following = await case.started("next")
+    await case.until_all_committed()
+    assert await following.stop() == 0
+    await case.verified()
