@@ -80,7 +80,7 @@ class Drill:
             partitions=PARTITIONS,
             folder=folder,
             settings=SETTINGS | dict(form.settings),
-            stop_seconds=DRAIN_SECONDS + STOP_GRACE_SECONDS,
+            stop_seconds=DRAIN_SECONDS + form.engine_stop_seconds + STOP_GRACE_SECONDS,
             running_seconds=form.running_seconds,
         )
         self._load = self._deployment.load(options.requests_per_second or form.requests_per_second, form.mix)

@@ -18,7 +18,11 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What differs. `poisons`: requests that kill every engine. `running_seconds`: a worker that was started runs."""
+    """What differs.
+
+    `poisons`: requests that kill every engine. `running_seconds`: a worker that was started runs by then.
+    `engine_stop_seconds`: the engine's own processes have ended by then.
+    """
 
     workers: int
     requests_per_second: float
@@ -27,6 +31,7 @@ class Form:
     gap_seconds: tuple[float, float]
     poisons: int
     running_seconds: float
+    engine_stop_seconds: float
     catch_up_seconds: float
     settings: Mapping[str, object] = field(default_factory=dict)
 
@@ -42,6 +47,7 @@ def form_of(engine: Engine) -> Form:
             gap_seconds=GAP_SECONDS,
             poisons=2,
             running_seconds=120,
+            engine_stop_seconds=0,
             catch_up_seconds=120,
         )
     # On two processors: an engine takes half a minute to start, and starves its neighbours meanwhile.
@@ -53,6 +59,7 @@ def form_of(engine: Engine) -> Form:
         gap_seconds=(5, 15),
         poisons=0,
         running_seconds=900,
+        engine_stop_seconds=60,
         catch_up_seconds=900,
         settings={
             "engine.kind": "vllm",
