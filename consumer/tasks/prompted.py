@@ -84,16 +84,20 @@ class ByPrompt:
             return TokenSequence(head + ids + suffix)
         instruction, whole = self._instruction_of(request), len(ids)
         own = sum(self._prompt.own_tokens(instruction, request.query, ids))
-        asked = len(ids) if max_tokens is None else min(len(ids), own + max_tokens)
+        if room < min(whole, own + 1):
+            raise self._no_room(len(head) + own + len(suffix))
+        asked = whole if max_tokens is None else min(whole, own + max_tokens)
         if asked > room and not self._texts.may_cut(truncate=request.truncate):
             return self._texts.does_not_fit(asked - own)
         kept = min(asked, room)
-        if kept < len(ids):
+        if kept < whole:
             ids = self._prompt.cut(instruction, request.query, document, kept)
-        if kept <= own or not ids:
-            raise RecordRejected(
-                ErrorCode.TOO_LONG,
-                f"`query`: it and the prompt take {len(head) + own + len(suffix)} of {self._usable_tokens} tokens and "
-                "leave no room for the document",
-            )
+            if not ids:
+                raise self._no_room(len(head) + own + len(suffix))
         return TokenSequence(head + ids + suffix, truncated=kept < whole)
+
+    def _no_room(self, tokens: int) -> RecordRejected:
+        return RecordRejected(
+            ErrorCode.TOO_LONG,
+            f"`query`: with the prompt it takes {tokens} of {self._usable_tokens} tokens; no room for documents",
+        )

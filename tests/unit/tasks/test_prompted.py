@@ -132,6 +132,15 @@ def test_a_cap_on_a_documents_tokens_cuts_the_document_alone(template: Template)
 
 
 @pytest.mark.parametrize("template", [QWEN3, TRAILING])
+@pytest.mark.parametrize("text", [".", "a", "a.", "\U0001f600"])
+def test_a_document_within_its_cap_is_scored_whole_however_short(template: Template, text: str):
+    """Its only token may be one with the text beside it."""
+    worker = Worker(template)
+    (one,) = worker.prepare(rerank(text, max_tokens_per_doc=4)).inputs
+    assert one.token_ids == worker.ids("who is it?", text)
+
+
+@pytest.mark.parametrize("template", [QWEN3, TRAILING])
 def test_a_query_that_leaves_no_room_is_too_long_and_never_cut(template: Template):
     worker = Worker(template, usable_tokens=150)
     refused = None
@@ -146,6 +155,8 @@ def test_a_query_that_leaves_no_room_is_too_long_and_never_cut(template: Templat
     assert refused is not None
     assert (refused.code, refused.index) == (ErrorCode.TOO_LONG, None)
     assert "`query`" in refused.message
+    uncut = worker.refusal(rerank("paris " * 30, query="q " * 140, truncate=False))
+    assert (uncut.code, uncut.index) == (ErrorCode.TOO_LONG, None)
 
 
 def test_empty_texts_are_refused_each_at_its_place():
