@@ -133,7 +133,8 @@ class ModelCard:
             "dimensions": self.dimension_choices,
             "query_prompt": self.query_prompt,
             "document_prompt": self.document_prompt,
-            "template": self.template.text if self.template else None,
+            # In one line, as YAML takes it.
+            "template": json.dumps(self.template.text, ensure_ascii=False) if self.template else None,
             "instruction": self.template.instruction if self.template else None,
             "token_type_ids": self.has_segments,
         }

@@ -45,5 +45,7 @@ def _not_supported(architecture: str) -> str:
         seen = "a language model without a scoring head"
     else:
         seen = "not a text encoder that is known here"
-    known = ", ".join(dict.fromkeys(name for family in FAMILIES for name in family.architectures))
-    return f"{architecture} is not supported yet ({seen}). Supported: {known}"
+    known = list(dict.fromkeys(name for family in FAMILIES for name in family.architectures))
+    if architecture in known:
+        return f"nothing says how this {architecture} scores ({seen})"
+    return f"{architecture} is not supported yet ({seen}). Supported: {', '.join(known)}"

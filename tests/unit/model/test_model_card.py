@@ -156,7 +156,7 @@ def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("architecture", "said"),
     [
-        ("Qwen3ForCausalLM", "decoder"),
+        ("GptOssForCausalLM", "decoder"),
         ("DebertaV2ForSequenceClassification", "prompt"),
         ("BertForMaskedLM", "without a scoring head"),
         ("HF_ColBERT", "not a text encoder"),
