@@ -29,6 +29,7 @@ from vllm.outputs import PoolingOutput, PoolingRequestOutput
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.pooling_params import PoolingParams
 from vllm.renderers.inputs.preprocess import prompt_to_seq
+from vllm.transformers_utils.config import try_get_dense_modules
 from vllm.usage.usage_lib import UsageContext
 from vllm.utils.import_utils import resolve_obj_by_qualname
 from vllm.v1.engine.async_llm import AsyncLLM
@@ -104,18 +105,24 @@ BERT's tanh, ModernBERT's GELU and norm. Seen on 0.26.0 (logits of 83 that are 3
 """
 
 
-def _check_head(card: ModelCard) -> None:
+def _check_layers(card: ModelCard) -> None:
     release = Version(vllm.__version__).release
     if card.architecture in _POOLERS_WITH_LAYERS and release < _POOLER_LAYERS_KEPT_SINCE:
         raise SettingsInvalid(
             f"engine.model: vLLM {vllm.__version__} computes wrong logits for {card.architecture}: "
             "install vLLM 0.32 or newer"
         )
+    known = len(try_get_dense_modules(str(card.folder)) or ())
+    if known != card.dense_modules:
+        raise SettingsInvalid(
+            f"engine.model: it has {card.dense_modules} Dense modules, vLLM {vllm.__version__} would apply {known}: "
+            "install a newer vLLM"
+        )
 
 
 def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
     """Arguments of vLLM's engine, by name. Raises SettingsInvalid for what `engine.args` cannot be."""
-    _check_head(card)
+    _check_layers(card)
     known = {field.name for field in fields(AsyncEngineArgs)}
     for name in settings.args:
         if name in _OWN:

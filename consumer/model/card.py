@@ -57,6 +57,7 @@ class ModelCard:
     `usable_tokens`: of one sequence, special tokens included. `hidden_size`: numbers of a vector. `labels`: one per row
     of the head. `scale`: of scores without `raw_scores`. `dimensions`: the lengths to which a vector may be cut; empty
     if none.
+    `dense_modules`: layers behind the pooling, which the engine applies.
     `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids. `head`: where
     its logits come from. `template`: the prompt of a decoder reranker. `causal`: a token sees only those before it.
     `engine_overrides`: what the engine must read in place of the model's config.json. `prefix_block_tokens`: equal
@@ -78,6 +79,7 @@ class ModelCard:
     pooling: str | None = None
     labels: tuple[str, ...] = ()
     dimensions: Sequence[int] = ()
+    dense_modules: int = 0
     query_prompt: str = ""
     document_prompt: str = ""
     has_segments: bool = False

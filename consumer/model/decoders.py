@@ -14,8 +14,8 @@ from consumer.model.chat_template import template_of
 from consumer.model.template import KNOWN, KNOWN_MODELS, Template
 
 _CAUSAL = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "GemmaForCausalLM")
-_WITH_HEAD = tuple(name.replace("ForCausalLM", "ForSequenceClassification") for name in _CAUSAL)
-_HEAD = "score.weight"
+WITH_HEAD = tuple(name.replace("ForCausalLM", "ForSequenceClassification") for name in _CAUSAL)
+HEAD = "score.weight"
 _FIX = (
     f"set engine.reranker.template to {' or '.join(KNOWN)} if it is one of those, or to its own prompt with {{query}} "
     "and {document}, as its authors give it"
@@ -25,7 +25,7 @@ _FIX = (
 def _recognise(candidate: Candidate) -> ModelCard | None:
     if candidate.architecture in _CAUSAL:
         return _answering(candidate)
-    if candidate.architecture in _WITH_HEAD:
+    if candidate.architecture in WITH_HEAD:
         return _with_head(candidate)
     return None
 
@@ -58,10 +58,10 @@ def _answering(candidate: Candidate) -> ModelCard | None:
 def _with_head(candidate: Candidate) -> ModelCard | None:
     """A language model converted to a sequence classifier; it still needs its prompt."""
     files = candidate.files
-    shape = files.tensor_shapes().get(_HEAD)
+    shape = files.tensor_shapes().get(HEAD)
     if shape is None:
         raise files.refuse(
-            f"its weights have no {_HEAD}: there is no trained head, scores would be random. If it is a language model "
+            f"its weights have no {HEAD}: there is no trained head, scores would be random. If it is a language model "
             f"that answers by a token, leave out engine.args.hf_overrides and {_FIX}"
         )
     if shape[0] != 1:
@@ -75,7 +75,7 @@ def _with_head(candidate: Candidate) -> ModelCard | None:
         raise files.refuse(f"it needs its prompt, without which its scores mean nothing: {_FIX}")
     if candidate.engine.reranker.relevant_token or candidate.engine.reranker.irrelevant_token:
         raise files.refuse("it has a head of its own: leave out engine.reranker.relevant_token and irrelevant_token")
-    return _card(candidate, Template(template.text, template.instruction), _HEAD, {})
+    return _card(candidate, Template(template.text, template.instruction), HEAD, {})
 
 
 def _card(candidate: Candidate, template: Template, head: str, overrides: dict[str, Any]) -> ModelCard:
@@ -115,4 +115,4 @@ def _template(candidate: Candidate) -> Template | None:
     return template
 
 
-FAMILY = Family((*_CAUSAL, *_WITH_HEAD), _recognise)
+FAMILY = Family((*_CAUSAL, *WITH_HEAD), _recognise)

@@ -1,4 +1,4 @@
-"""Encoders that give one vector per text, in the layout of sentence-transformers."""
+"""Models that give one vector per text, in the layout of sentence-transformers: encoders, and some decoders."""
 
 from __future__ import annotations
 
@@ -7,33 +7,70 @@ from typing import Any
 
 from consumer.model.candidate import Candidate, Family
 from consumer.model.card import ModelCard, ModelKind, Scale
+from consumer.model.dense import module_kind, projected_size
 
-_ARCHITECTURES = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel")
+_ENCODERS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel")
+_LANGUAGE_MODELS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")
+"""Published whole, though only their vectors are wanted: embedders only where their files say how to pool."""
+_DECODERS = ("Qwen2Model", "Qwen3Model", "LlamaModel", "MistralModel", *_LANGUAGE_MODELS)
 _POOLINGS = {"mean": "MEAN", "mean_tokens": "MEAN", "cls": "CLS", "cls_token": "CLS", "lasttoken": "LAST"}
 """sentence-transformers' names, new and old -> vLLM's."""
-_MODULES = ("Transformer", "Pooling", "Normalize")
+_FIX = 'set engine.args to {"pooler_config": {"seq_pooling_type": "CLS"}}, or "MEAN" or "LAST", as its authors say'
 
 
 def _recognise(candidate: Candidate) -> ModelCard | None:
-    if candidate.architecture not in _ARCHITECTURES:
+    files, causal = candidate.files, candidate.architecture in _DECODERS
+    if not causal and candidate.architecture not in _ENCODERS:
         return None
-    files = candidate.files
-    hidden_size = candidate.positive("hidden_size")
-    files.tensor_shapes()  # refuses weights that cannot be read; an embedder has no head to look at
     modules = files.json("modules.json") or []
-    kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
-    if unknown := [kind for kind in kinds if kind not in _MODULES]:
-        raise files.refuse(f"its sentence-transformers module {unknown[0]} is not supported yet")
+    stated = _stated_pooling(candidate, modules)
+    configured = _configured_pooling(candidate)
+    if candidate.architecture in _LANGUAGE_MODELS and not (configured or stated):
+        return None
+    dense = _dense_modules(candidate, modules)
+    pooling = configured or _named(candidate, stated)
+    files.tensor_shapes()  # refuses weights that cannot be read; an embedder has no head to look at
+    size = projected_size(candidate, dense)
     query_prompt, document_prompt = _prompts(files.json("config_sentence_transformers.json"))
+    if pooling == "MEAN" and stated.get("include_prompt") is False and (query_prompt or document_prompt):
+        raise files.refuse("it leaves its prompts out of the mean (include_prompt), which vLLM does not")
+    if causal:
+        _check_causal(candidate, pooling)
     return candidate.card(
         ModelKind.EMBEDDING,
         Scale.COSINE,
-        pooling=_pooling(candidate, modules),
+        pooling=pooling,
+        causal=causal,
+        hidden_size=size,
+        dense_modules=len(dense),
         dimensions=candidate.config.get("matryoshka_dimensions")
-        or (range(1, hidden_size + 1) if candidate.config.get("is_matryoshka") else ()),
+        or (range(1, size + 1) if candidate.config.get("is_matryoshka") else ()),
         query_prompt=query_prompt,
         document_prompt=document_prompt,
     )
+
+
+def _dense_modules(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those behind the pooling. Raises SettingsInvalid for modules of any other kind or order."""
+    files = candidate.files
+    if candidate.config.get("auto_map"):
+        raise files.refuse("its files bring code of their own (auto_map), which is not run; vLLM's may differ from it")
+    kinds = [module_kind(module) for module in modules]
+    behind = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
+    if kinds[:2] not in ([], ["Transformer"], ["Pooling"], ["Transformer", "Pooling"]) or set(behind) - {"Dense"}:
+        raise files.refuse(
+            f"its sentence-transformers modules {', '.join(kinds)} are not supported; Transformer, Pooling, Dense and "
+            "Normalize, in this order, are"
+        )
+    return [module for module in modules if module_kind(module) == "Dense"]
+
+
+def _check_causal(candidate: Candidate, pooling: str) -> None:
+    files = candidate.files
+    if candidate.config.get("is_causal") is False or candidate.config.get("use_bidirectional_attention"):
+        raise files.refuse("it is a decoder whose tokens see both sides, which is not supported")
+    if pooling == "CLS":
+        raise files.refuse("pooling CLS is not supported on a decoder: its first token sees no other")
 
 
 def _prompts(sentence: Mapping[str, Any]) -> tuple[str, str]:
@@ -45,27 +82,34 @@ def _prompts(sentence: Mapping[str, Any]) -> tuple[str, str]:
     return default if query is None else query, documents[0] if documents else default
 
 
-def _pooling(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -> str:
-    """How token vectors become one: as configured, else as 1_Pooling/config.json says. Never guessed."""
-    files = candidate.files
+def _configured_pooling(candidate: Candidate) -> str | None:
     configured = candidate.engine.args.get("pooler_config", {})
-    fix = 'set engine.args to {"pooler_config": {"seq_pooling_type": "CLS"}}, or "MEAN", as its authors say'
-    if chosen := configured.get("seq_pooling_type") or configured.get("pooling_type"):
-        if chosen not in _POOLINGS.values():
-            raise files.refuse(f"pooling {chosen} is not supported: {fix}")
-        return str(chosen)
-    paths = [module.get("path", "") for module in modules if str(module.get("type", "")).endswith(".Pooling")]
-    pooling = files.json(f"{paths[0] if paths else '1_Pooling'}/config.json")
-    if not pooling:
-        raise files.refuse(f"it does not say how to pool token vectors (no 1_Pooling/config.json): {fix}")
-    mode = pooling.get("pooling_mode")
+    chosen = configured.get("seq_pooling_type") or configured.get("pooling_type")
+    if chosen is not None and chosen not in _POOLINGS.values():
+        raise candidate.files.refuse(f"pooling {chosen} is not supported: {_FIX}")
+    return None if chosen is None else str(chosen)
+
+
+def _stated_pooling(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The pooling's own config.json; empty where there is none."""
+    paths = [module.get("path", "") for module in modules if module_kind(module) == "Pooling"]
+    stated: Mapping[str, Any] = candidate.files.json(f"{paths[0] if paths else '1_Pooling'}/config.json")
+    return stated
+
+
+def _named(candidate: Candidate, stated: Mapping[str, Any]) -> str:
+    """How token vectors become one, as the model's files say. Never guessed."""
+    files = candidate.files
+    if not stated:
+        raise files.refuse(f"it does not say how to pool token vectors (no 1_Pooling/config.json): {_FIX}")
+    mode = stated.get("pooling_mode")
     modes = [mode] if isinstance(mode, str) else mode
     if modes is None:
-        modes = [key.removeprefix("pooling_mode_") for key, on in pooling.items() if on is True]
-        modes = [mode for mode in modes if f"pooling_mode_{mode}" in pooling]
+        modes = [key.removeprefix("pooling_mode_") for key, on in stated.items() if on is True]
+        modes = [mode for mode in modes if f"pooling_mode_{mode}" in stated]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
         raise files.refuse(f"its pooling {modes} is not supported: one of {', '.join(sorted(_POOLINGS))} is")
     return _POOLINGS[modes[0]]
 
 
-FAMILY = Family(_ARCHITECTURES, _recognise)
+FAMILY = Family((*_ENCODERS, *_DECODERS), _recognise)

@@ -15,8 +15,16 @@ from typing import Any
 
 from consumer.errors import SettingsInvalid
 
-_IDENTITY_GLOBS = ("config.json", "tokenizer*", "vocab*", "merges.txt", "*.model", "*.safetensors")
-_DOWNLOADED = ("*.json", "*.txt", "*.model", "*.safetensors")
+_IDENTITY_GLOBS = (
+    "config.json",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "*.model",
+    "*.safetensors",
+    "*_Dense/*",
+)
+_DOWNLOADED = ("*.json", "*.txt", "*.model", "*.safetensors", "artifact.metadata")
 _NOT_DOWNLOADED = ("onnx/*", "openvino/*", "original/*")
 _MAX_HEADER_BYTES = 100_000_000
 """The safetensors format's own limit of a header."""
@@ -51,13 +59,13 @@ class ModelFiles:
             raise self.refuse("it has no readable config.json: name a Hugging Face model or a folder in its layout")
         return config
 
-    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Every tensor's shape, from the headers of the weight files.
+    def tensor_shapes(self, subfolder: str = "") -> dict[str, tuple[int, ...]]:
+        """Every tensor's shape, from the headers of the weight files of the model, or of one of its modules.
 
         Raises SettingsInvalid when there are no safetensors, or when one is damaged.
         """
         shapes: dict[str, tuple[int, ...]] = {}
-        for path in self._weights():
+        for path in self._weights(subfolder):
             try:
                 with path.open("rb") as file:
                     (size,) = struct.unpack("<Q", file.read(8))
@@ -80,13 +88,14 @@ class ModelFiles:
         for path in sorted({path for glob in _IDENTITY_GLOBS for path in self.folder.glob(glob) if path.is_file()}):
             with path.open("rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{path.name} {content}\n".encode())
+            digest.update(f"{path.relative_to(self.folder)} {content}\n".encode())
         return digest.hexdigest()
 
-    def _weights(self) -> list[Path]:
-        weights = sorted(self.folder.glob("*.safetensors"))
+    def _weights(self, subfolder: str) -> list[Path]:
+        weights = sorted((self.folder / subfolder).glob("*.safetensors"))
         if not weights:
-            raise self.refuse("it has no *.safetensors: convert its weights, pickled ones are not read")
+            where = f"{subfolder}/" if subfolder else ""
+            raise self.refuse(f"it has no {where}*.safetensors: convert its weights, pickled ones are not read")
         return weights
 
 

@@ -1,9 +1,10 @@
-"""Encoders with a trained head: cross-encoders (one label) and classifiers (several)."""
+"""Models with a trained head: cross-encoders (an encoder with one label) and classifiers (several labels)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from consumer.model import decoders
 from consumer.model.candidate import Candidate, Family
 from consumer.model.card import ModelCard, ModelKind, Scale
 
@@ -12,8 +13,11 @@ _HEADS = {
     "ModernBertForSequenceClassification": "classifier.weight",
     "RobertaForSequenceClassification": "classifier.out_proj.weight",
     "XLMRobertaForSequenceClassification": "classifier.out_proj.weight",
+    **dict.fromkeys(decoders.WITH_HEAD, decoders.HEAD),
 }
 """Architecture -> the tensor whose rows are the labels."""
+_SCALES = {"multi_label_classification": Scale.SIGMOID, "regression": Scale.LOGIT}
+"""transformers' `problem_type`, where it is not what the number of labels says."""
 
 
 def _recognise(candidate: Candidate) -> ModelCard | None:
@@ -21,14 +25,21 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     if head is None:
         return None
     shape = candidate.files.tensor_shapes().get(head)
+    causal = candidate.architecture in decoders.WITH_HEAD
+    if causal and (shape is None or shape[0] == 1 or candidate.engine.reranker.template):
+        return None  # a reranker, or meant to be one
     if shape is None:
         raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
     labels = labels_of(candidate, rows=shape[0])
+    stated = _SCALES.get(str(candidate.config.get("problem_type")))
     if len(labels) == 1:
-        return candidate.card(ModelKind.CROSS_ENCODER, Scale.SIGMOID, labels=labels, head=head)
-    multiple = {"multi_label_classification": Scale.SIGMOID, "regression": Scale.LOGIT}
-    scale = multiple.get(str(candidate.config.get("problem_type")), Scale.SOFTMAX)
-    return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
+        scale = Scale.LOGIT if stated is Scale.LOGIT else Scale.SIGMOID
+        return candidate.card(ModelKind.CROSS_ENCODER, scale, labels=labels, head=head)
+    scale = stated or Scale.SOFTMAX
+    if not causal:
+        return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
+    traits = {"causal": True, "pooling": "LAST", "has_segments": False}
+    return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head, **traits)
 
 
 def labels_of(candidate: Candidate, *, rows: int) -> tuple[str, ...]:

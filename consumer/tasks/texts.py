@@ -49,7 +49,8 @@ class Texts:
         """Why this text cannot be scored at any length, or None. It is empty if it adds no token to the prompt."""
         if refusal := self.too_large(text):
             return refusal
-        if encoded.ids == self._prompt_ids:
+        # To a byte-level tokenizer white space is content.
+        if encoded.ids == self._prompt_ids or not text.strip():
             return InputRejected(ErrorCode.EMPTY_INPUT, "the text has no content that the model can read")
         return None
 

@@ -89,11 +89,6 @@ def test_pooling_is_never_guessed_but_may_be_configured(tmp_path: Path):
     assert "STEP" in refusal(folder, args={"pooler_config": {"pooling_type": "STEP"}})
 
 
-def test_a_dense_module_is_refused_because_the_engine_may_leave_it_out(tmp_path: Path):
-    modules = [*MEAN["modules.json"], {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
-    assert "Dense" in refusal(model_folder(tmp_path, BERT, files=MEAN | {"modules.json": modules}))
-
-
 @pytest.mark.parametrize(
     ("config", "files", "expected"),
     [
