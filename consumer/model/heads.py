@@ -17,7 +17,7 @@ _HEADS = {
 }
 """Architecture -> the tensor whose rows are the labels."""
 _SCALES = {"multi_label_classification": Scale.SIGMOID, "regression": Scale.LOGIT}
-"""transformers' `problem_type`, where it is not what the number of labels says."""
+"""By transformers' `problem_type`, of several labels. One label is a relevance, whatever it was trained as."""
 
 
 def _recognise(candidate: Candidate) -> ModelCard | None:
@@ -31,11 +31,9 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     if shape is None:
         raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
     labels = labels_of(candidate, rows=shape[0])
-    stated = _SCALES.get(str(candidate.config.get("problem_type")))
     if len(labels) == 1:
-        scale = Scale.LOGIT if stated is Scale.LOGIT else Scale.SIGMOID
-        return candidate.card(ModelKind.CROSS_ENCODER, scale, labels=labels, head=head)
-    scale = stated or Scale.SOFTMAX
+        return candidate.card(ModelKind.CROSS_ENCODER, Scale.SIGMOID, labels=labels, head=head)
+    scale = _SCALES.get(str(candidate.config.get("problem_type")), Scale.SOFTMAX)
     if not causal:
         return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
     traits = {"causal": True, "pooling": "LAST", "has_segments": False}

@@ -35,14 +35,19 @@ def minilm_classifier() -> Path:
     return classifier("minilm-cls-3", ("negative", "neutral", "positive"))
 
 
-def classifier(name: str, labels: Sequence[str]) -> Path:
+def minilm_multi_label() -> Path:
+    """The same with five labels that do not exclude each other."""
+    return classifier("minilm-multi-5", ("cars", "food", "games", "music", "trade"), "multi_label_classification")
+
+
+def classifier(name: str, labels: Sequence[str], problem_type: str | None = None) -> Path:
     """The folder of a sequence classifier with these labels."""
     encoder = (minilm_embed() / "model.safetensors").read_bytes()
-    recipe = Path(__file__).read_bytes() + encoder + json.dumps([name, *labels]).encode()
-    return built(name, recipe, lambda folder: build_classifier(folder, labels))
+    recipe = Path(__file__).read_bytes() + encoder + json.dumps([name, problem_type, *labels]).encode()
+    return built(name, recipe, lambda folder: build_classifier(folder, labels, problem_type))
 
 
-def build_classifier(folder: Path, labels: Sequence[str]) -> None:
+def build_classifier(folder: Path, labels: Sequence[str], problem_type: str | None = None) -> None:
     """MiniLM's encoder and pooler, and a head of seeded normal weights, as a Hugging Face folder."""
     source = minilm_embed()
     for file in TOKENIZER_FILES:
@@ -60,5 +65,6 @@ def build_classifier(folder: Path, labels: Sequence[str]) -> None:
         "architectures": ["BertForSequenceClassification"],
         "id2label": {str(index): label for index, label in enumerate(labels)},
         "label2id": {label: index for index, label in enumerate(labels)},
+        "problem_type": problem_type,
     }
     (folder / "config.json").write_text(json.dumps(config, indent=2))

@@ -6,6 +6,8 @@ With WORD only kinds with that in their name. Exits with 1 when a difference is 
 import asyncio
 import sys
 
+from tests.parity.embedders import EMBEDDERS
+from tests.parity.heads import HEADS
 from tests.parity.kinds import KINDS
 from tests.parity.loaded import load
 from tests.parity.measure import WITHIN, measure
@@ -18,7 +20,7 @@ async def compare(word: str) -> bool:
     """One row per kind as it is measured; True when all are within the limit."""
     print(ROW.format(*COLUMNS), flush=True)  # noqa: T201
     right = True
-    for kind in KINDS:
+    for kind in (*KINDS, *EMBEDDERS, *HEADS):
         if word not in kind.name:
             continue
         folder = kind.folder()

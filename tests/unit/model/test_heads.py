@@ -1,0 +1,46 @@
+"""Heads: what the numbers of a head mean, and which heads are refused."""
+
+from pathlib import Path
+
+import pytest
+
+from consumer.model.card import ModelKind, Scale
+from tests.unit.model.folders import HEAD, model_folder
+from tests.unit.model.test_model_card import card, refusal
+
+NAMES = {"id2label": {"0": "bad", "1": "so so", "2": "good"}}
+DECODER = HEAD | {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "several"),
+    [
+        (None, Scale.SOFTMAX),
+        ("single_label_classification", Scale.SOFTMAX),
+        ("multi_label_classification", Scale.SIGMOID),
+        ("regression", Scale.LOGIT),
+    ],
+)
+def test_the_scale_of_several_labels_is_that_of_what_they_were_trained_for(
+    tmp_path: Path, problem_type: str | None, several: Scale
+):
+    stated = {"problem_type": problem_type}
+    for architecture, tensor in ((HEAD, "classifier.weight"), (DECODER, "score.weight")):
+        folder = model_folder(tmp_path / tensor, architecture | NAMES | stated, {tensor: (3, 4)})
+        assert card(folder).scale is several
+
+
+def test_a_decoder_with_several_labels_classifies_and_does_nothing_else(tmp_path: Path):
+    found = card(model_folder(tmp_path, DECODER | NAMES, {"score.weight": (3, 4)}))
+    assert (found.kind, found.tasks, found.labels) == (ModelKind.CLASSIFIER, ("classify",), ("bad", "so so", "good"))
+    assert (found.pooling, found.causal, found.has_segments) == ("LAST", True, False)
+
+
+def test_a_decoder_with_one_label_still_needs_its_prompt(tmp_path: Path):
+    folder = model_folder(tmp_path, DECODER | {"num_labels": 1}, {"score.weight": (1, 4)})
+    assert "engine.reranker.template" in refusal(folder)
+
+
+def test_labels_that_do_not_fit_a_decoders_head_are_refused(tmp_path: Path):
+    folder = model_folder(tmp_path, DECODER | NAMES, {"score.weight": (5, 4)})
+    assert "5 rows" in refusal(folder)
