@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from consumer.records import (
     EngineInput,
@@ -150,8 +151,25 @@ class PairPrompt(Protocol):
         """Ids of the document_text of a beginning of the document, at most so many; empty when none of it fits."""
 
 
+class VectorPlaces(Protocol):
+    """The sequences of a late-interaction model."""
+
+    def query(self, ids: list[int]) -> TokenSequence:
+        """A query's sequence, marked and filled up. Raises ValueError when it is too long: a query is never cut."""
+
+    def document(self, ids: list[int], max_tokens: int) -> TokenSequence:
+        """A document's sequence, marked, cut at the right to `max_tokens` in all."""
+
+    def counted(self, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Which vectors of a document count, [tokens]."""
+
+
 class TextEncoder(Protocol):
     """The model's tokenizer. Used from one thread at a time, outside the event loop."""
+
+    @property
+    def vectors(self) -> VectorPlaces | None:
+        """The sequences of a late-interaction model; None for other models."""
 
     @property
     def prompt(self) -> PairPrompt | None:

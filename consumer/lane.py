@@ -142,6 +142,9 @@ class Lane:
         item.priority = prepared.request.priority
         item.outputs = [None] * len(prepared.inputs)
         item.ready_at = now
+        # Given back when the item is settled, which counts its charge anew.
+        item.charged_bytes += prepared.output_bytes
+        self._charge(prepared.output_bytes)
         place = len(self.ready)
         while place and self.ready[place - 1].offset > item.offset:
             place -= 1

@@ -31,7 +31,11 @@ def load_model(engine: EngineSettings) -> LoadedModel:
 
     card = recognise(engine)
     encoder = load_tokenizer(
-        card.folder, has_segments=card.has_segments, lower_case=card.lower_case, template=card.template
+        card.folder,
+        has_segments=card.has_segments,
+        lower_case=card.lower_case,
+        template=card.template,
+        token_vectors=card.token_vectors,
     )
     return LoadedModel(card, encoder)
 

@@ -39,3 +39,9 @@ def cosines(query: Float32s, documents: Float32s) -> Float32s:
     # A sum per row, not a matrix product: a score must not depend on how many documents stand beside it.
     products = (unit(documents) * unit(query)).sum(axis=-1)
     return np.asarray(np.clip(products, -1, 1), dtype=np.float32)
+
+
+@_quiet
+def maxsim(query: Float32s, document: Float32s) -> np.float32:
+    """Of vectors of length 1, [m, n] and [k, n]: the sum over the query's of the largest cosine with the document's."""
+    return np.float32((query @ document.T).max(axis=1).sum())

@@ -85,6 +85,7 @@ class Pooling(Enum):
 
     EMBED = "embed"
     CLASSIFY = "classify"
+    TOKEN_EMBED = "token_embed"  # noqa: S105 - a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ class InputRejected:
 
 
 EngineOutput = np.ndarray | InputRejected
-"""float32, shape [hidden] (EMBED) or [labels] (CLASSIFY): raw, without activation or normalisation.
+"""float32, shape [hidden] (EMBED), [labels] (CLASSIFY), [tokens, size] (TOKEN_EMBED): raw, without activation or
+normalisation.
 
 For a CustomPooling whatever the model gives, floating numbers as float32.
 """
@@ -136,6 +138,7 @@ class Prepared:
     `inputs`: the sequences, in the order in which they should enter the engine; may be empty if every item failed.
     `item_errors`: index in the request's list -> why this item has no score.
     `plan`: whatever the task's `shape` needs to put outputs back in their places; private to the task.
+    `output_bytes`: what the engine's outputs weigh until they are shaped, where that is much.
     """
 
     request: ScoringRequest
@@ -143,6 +146,7 @@ class Prepared:
     item_errors: dict[int, InputRejected] = field(default_factory=dict)
     truncated: list[int] = field(default_factory=list)
     plan: Any = None
+    output_bytes: int = 0
 
     @property
     def prompt_tokens(self) -> int:

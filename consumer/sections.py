@@ -163,6 +163,8 @@ class EngineSettings(_Section):
     """Tokens of one engine step; at least max_model_len."""
     reranker: RerankerSettings = RerankerSettings()
     """How a decoder reranker is asked."""
+    query_expansion: bool = True
+    """Whether queries are filled up with mask tokens where a late-interaction model's files ask for it."""
     steps_in_flight: PositiveInt = 2
     """Window of the GPU queue, in engine steps: one computing, the others ready."""
     hang_seconds: PositiveFloat = 30.0

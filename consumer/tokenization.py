@@ -18,8 +18,10 @@ from tokenizers import Encoding, Tokenizer
 from consumer.errors import SettingsInvalid
 from consumer.interfaces import EncodedText
 from consumer.model.template import Template
+from consumer.model.token_vectors import TokenVectors
 from consumer.prompt_layout import PromptLayout
 from consumer.records import TokenSequence
+from consumer.vector_layout import VectorLayout
 
 _PROBES = ("one", "two three")
 _VOCABULARY_GLOBS = ("tokenizer.json", "vocab*", "*.model")
@@ -94,6 +96,7 @@ class ModelTokenizer:
         has_segments: bool = False,
         lower_case: bool = False,
         template: Template | None = None,
+        token_vectors: TokenVectors | None = None,
     ) -> None:
         # The tokenizer file may carry fixed padding and truncation (all-MiniLM: 128 and 128).
         tokenizer.no_padding()
@@ -103,7 +106,12 @@ class ModelTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self._lower_case = lower_case
-        self.layout = SequenceLayout.learn(tokenizer, has_segments=has_segments)
+        self.layout = layout = SequenceLayout.learn(tokenizer, has_segments=has_segments)
+        self.vectors = (
+            VectorLayout.learn(tokenizer, token_vectors, layout.single_prefix, layout.single_suffix)
+            if token_vectors
+            else None
+        )
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Tokenise a batch of texts, without special tokens; control tokens in a text are text."""
@@ -144,13 +152,18 @@ class ModelTokenizer:
 
 
 def load_tokenizer(
-    folder: Path, *, has_segments: bool, lower_case: bool, template: Template | None = None
+    folder: Path,
+    *,
+    has_segments: bool,
+    lower_case: bool,
+    template: Template | None = None,
+    token_vectors: TokenVectors | None = None,
 ) -> ModelTokenizer:
     """The tokenizer of a model's folder, built as transformers builds it: from tokenizer.json, or its vocabulary alone.
 
     By transformers, because tokenizer_config.json may change what tokenizer.json says; its import takes seconds.
-    `has_segments`, `lower_case` and `template` as the model's card says. Raises SettingsInvalid when there is no fast
-    tokenizer, or when the template does not fit it.
+    What else it takes is as the model's card says. Raises SettingsInvalid when there is no fast tokenizer, or when
+    template or token vectors do not fit it.
     """
     from transformers import AutoTokenizer  # noqa: PLC0415 - needed once per process
 
@@ -166,5 +179,9 @@ def load_tokenizer(
             f"engine.model is {folder}: {type(tokenizer).__name__} has no fast form: add a tokenizer.json"
         )
     return ModelTokenizer(
-        tokenizer.backend_tokenizer, has_segments=has_segments, lower_case=lower_case, template=template
+        tokenizer.backend_tokenizer,
+        has_segments=has_segments,
+        lower_case=lower_case,
+        template=template,
+        token_vectors=token_vectors,
     )

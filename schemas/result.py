@@ -117,7 +117,7 @@ class ScoreResult(_Open):
     """Absent when the request's could not be read."""
     model: ModelIdentity
     scale: str | None = None
-    """`sigmoid`, `logit`, `softmax`, `cosine`, or null where there is no score."""
+    """`sigmoid`, `logit`, `softmax`, `cosine`, `maxsim`, or null where there is no score."""
     results: list[ResultItem]
     """rerank: best first, ties by index, failed items last; other tasks: in the request's order."""
     failed: list[int]

@@ -42,6 +42,7 @@ class ScriptedEncoder:
     """A tokenizer that needs no model: a word is a token, its id a checksum."""
 
     prompt = None
+    vectors = None
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Without special tokens."""

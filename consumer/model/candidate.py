@@ -60,13 +60,14 @@ class Candidate:
             "folder": files.folder,
             "architecture": self.architecture,
             "dtype": engine.dtype,
-            "usable_tokens": self._usable_tokens(),
             "vocabulary_size": self.positive("vocab_size"),
             "hidden_size": self.positive("hidden_size"),
             "has_segments": self._has_segments(),
             "lower_case": bool(files.json("sentence_bert_config.json").get("do_lower_case", False)),
             "changes": json.dumps(changes, sort_keys=True, default=str),
         }
+        if "usable_tokens" not in traits:
+            traits["usable_tokens"] = self.usable_tokens(self._stated_tokens())
         return ModelCard(kind=kind, scale=scale, **(shared | traits), digest=files.digest())
 
     def _has_segments(self) -> bool:
@@ -74,15 +75,11 @@ class Candidate:
         inputs = self.files.json("tokenizer_config.json").get("model_input_names", ["token_type_ids"])
         return bool(self.config.get("type_vocab_size", 0) >= _TWO_SEGMENTS and "token_type_ids" in inputs)
 
-    def _usable_tokens(self) -> int:
-        """The least of what positions, sentence-transformers or the tokenizer state; the setting may only lower it."""
+    def usable_tokens(self, stated: int | None) -> int:
+        """The least of what the positions allow and what is stated of this model; the setting may only lower it."""
         positions = self.positive("max_position_embeddings")
         if self.config.get("model_type") in _POSITIONS_AFTER_PADDING:
             positions -= self.config.get("pad_token_id", 1) + 1
-        # sentence-transformers sets the tokenizer's length to its own where it has one.
-        stated = self.files.json("sentence_bert_config.json").get("max_seq_length")
-        if stated is None:
-            stated = self.files.json("tokenizer_config.json").get("model_max_length")
         usable = min(positions, int(stated)) if stated is not None and 0 < stated < _NO_LIMIT_TOKENS else positions
         wanted = self.engine.max_model_len
         if wanted is None:
@@ -92,6 +89,11 @@ class Candidate:
                 f"engine.max_model_len is {wanted}, but the model takes {usable} tokens: set at most {usable}"
             )
         return wanted
+
+    def _stated_tokens(self) -> int | None:
+        """Of sentence-transformers, which sets the tokenizer's length to its own where it has one; else of that."""
+        stated: int | None = self.files.json("sentence_bert_config.json").get("max_seq_length")
+        return self.files.json("tokenizer_config.json").get("model_max_length") if stated is None else stated
 
 
 class Family(NamedTuple):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from consumer.model.template import Template
+from consumer.model.token_vectors import TokenVectors
 
 
 class ModelKind(StrEnum):
@@ -25,6 +26,8 @@ class ModelKind(StrEnum):
     """One logit per prompt that holds a query and a document."""
     CLASSIFIER = "classifier"
     """Several logits per text."""
+    LATE_INTERACTION = "late_interaction"
+    """One vector per token."""
     CUSTOM = "custom"
     """What an IO processor knows to read."""
 
@@ -36,6 +39,7 @@ class Scale(StrEnum):
     SOFTMAX = "softmax"
     LOGIT = "logit"
     COSINE = "cosine"
+    MAXSIM = "maxsim"
 
 
 TASKS: Mapping[ModelKind, tuple[str, ...]] = {
@@ -43,6 +47,7 @@ TASKS: Mapping[ModelKind, tuple[str, ...]] = {
     ModelKind.CROSS_ENCODER: ("rerank", "score", "classify"),
     ModelKind.DECODER_RERANKER: ("rerank", "score"),
     ModelKind.CLASSIFIER: ("classify",),
+    ModelKind.LATE_INTERACTION: ("rerank", "score"),
     ModelKind.CUSTOM: (),
 }
 """What can be asked of each kind."""
@@ -59,7 +64,8 @@ class ModelCard:
     if none.
     `dense_modules`: layers behind the pooling, which the engine applies.
     `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids. `head`: where
-    its logits come from. `template`: the prompt of a decoder reranker. `causal`: a token sees only those before it.
+    its logits come from. `template`: the prompt of a decoder reranker. `token_vectors`: how a
+    late-interaction model wants its texts. `causal`: a token sees only those before it.
     `engine_overrides`: what the engine must read in place of the model's config.json. `prefix_block_tokens`: equal
     beginnings are computed once, in blocks of so many tokens; 0 where they are not, and before the engine runs.
     """
@@ -86,6 +92,7 @@ class ModelCard:
     lower_case: bool = False
     head: str | None = None
     template: Template | None = None
+    token_vectors: TokenVectors | None = None
     causal: bool = False
     engine_overrides: Mapping[str, Any] = field(default_factory=dict)
     prefix_block_tokens: int = 0
@@ -113,6 +120,7 @@ class ModelCard:
         """Names everything that scores depend on: two results compare only when it is equal. 32 hex digits."""
         parts: list[Any] = [self.digest, self.dtype, self.pooling, self.usable_tokens, self.changes]
         parts += [self.query_prompt, self.document_prompt, asdict(self.template) if self.template else None]
+        parts += [asdict(self.token_vectors)] if self.token_vectors else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def describe(self) -> dict[str, Any]:
@@ -139,4 +147,5 @@ class ModelCard:
             "template": json.dumps(self.template.text, ensure_ascii=False) if self.template else None,
             "instruction": self.template.instruction if self.template else None,
             "token_type_ids": self.has_segments,
+            "token_vectors": asdict(self.token_vectors) if self.token_vectors else None,
         }

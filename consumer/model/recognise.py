@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from consumer.io_processors import chosen_io_processors
-from consumer.model import decoders, embeddings, heads
+from consumer.model import decoders, embeddings, heads, late_interaction
 from consumer.model.candidate import Candidate
 from consumer.model.card import ModelCard
 from consumer.model.custom import custom_card
 from consumer.model.files import locate
 from consumer.sections import EngineSettings, RerankerSettings
 
-FAMILIES = (embeddings.FAMILY, heads.FAMILY, decoders.FAMILY)
+FAMILIES = (late_interaction.FAMILY, embeddings.FAMILY, heads.FAMILY, decoders.FAMILY)
 """The first that knows a model describes it."""
 
 

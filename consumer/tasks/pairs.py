@@ -12,6 +12,7 @@ from consumer.numbers import Float32s, sigmoid
 from consumer.records import EngineOutput, InputRejected, Prepared
 from consumer.tasks.items import NON_FINITE, outcomes
 from consumer.tasks.texts import Texts
+from schemas.errors import ErrorCode
 from schemas.request import RerankRequest, ScoreRequest
 
 PairsRequest = RerankRequest | ScoreRequest
@@ -26,6 +27,12 @@ def to_tokenise(request: PairsRequest, documents: Sequence[str], queries: Texts,
         return [query, *(rows.to_tokenise(document, "`document`") for document in documents)]
     listed = enumerate(documents)
     return [query, *(rows.to_tokenise(document, f"`documents[{index}]`", index) for index, document in listed)]
+
+
+def check_no_instruction(request: PairsRequest) -> None:
+    """Raises RecordRejected for an instruction, which this way to score has no place for."""
+    if request.instruction is not None:
+        raise RecordRejected(ErrorCode.SCHEMA, "`instruction`: the loaded model takes none")
 
 
 def check_query(refusal: InputRejected | None) -> None:

@@ -1,4 +1,4 @@
-"""How relevant documents are to a query: by a cross-encoder, a decoder reranker, or the cosine of two vectors."""
+"""How relevant documents are to a query: by a cross-encoder, a decoder reranker, or the vectors of both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from consumer.numbers import cosines
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
 from consumer.sections import LimitSettings
 from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
-from consumer.tasks.pairs import PairsRequest, Scores, check_query, logit_scores, scored, to_tokenise
+from consumer.tasks.late_interaction import ByMaxSim
+from consumer.tasks.pairs import (
+    PairsRequest,
+    Scores,
+    check_no_instruction,
+    check_query,
+    logit_scores,
+    scored,
+    to_tokenise,
+)
 from consumer.tasks.prompted import ByPrompt
 from consumer.tasks.texts import Texts
 from schemas.errors import ErrorCode
@@ -44,8 +53,10 @@ def scale_of(request: PairsRequest, card: ModelCard) -> Scale:
     """Of the scores. Raises RecordRejected for `raw_scores` where there is no activation to leave out."""
     if not request.raw_scores:
         return card.scale
-    if card.scale is Scale.COSINE:
-        raise RecordRejected(ErrorCode.SCHEMA, "`raw_scores`: the loaded model scores by cosine, which has no raw form")
+    if card.scale in (Scale.COSINE, Scale.MAXSIM):
+        raise RecordRejected(
+            ErrorCode.SCHEMA, f"`raw_scores`: the loaded model scores by {card.scale.value}, which has no raw form"
+        )
     return Scale.LOGIT
 
 
@@ -59,7 +70,7 @@ class ByPair:
 
     def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
         """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
-        _check_no_instruction(request)
+        check_no_instruction(request)
         return to_tokenise(request, documents, self._texts, self._texts)
 
     def prepare(
@@ -99,7 +110,7 @@ class ByCosine:
 
     def parse(self, request: PairsRequest, documents: Sequence[str]) -> list[str]:
         """The texts to tokenise: the query, then the documents. Raises RecordRejected."""
-        _check_no_instruction(request)
+        check_no_instruction(request)
         return to_tokenise(request, documents, self._queries, self._documents)
 
     def prepare(
@@ -134,9 +145,5 @@ _WAYS: Mapping[ModelKind, Callable[[ModelCard, TextEncoder, LimitSettings], Rele
     ModelKind.CROSS_ENCODER: ByPair,
     ModelKind.EMBEDDING: ByCosine,
     ModelKind.DECODER_RERANKER: ByPrompt,
+    ModelKind.LATE_INTERACTION: ByMaxSim,
 }
-
-
-def _check_no_instruction(request: PairsRequest) -> None:
-    if request.instruction is not None:
-        raise RecordRejected(ErrorCode.SCHEMA, "`instruction`: the loaded model takes none")

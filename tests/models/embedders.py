@@ -63,7 +63,7 @@ def _embedder(
         if whole:
             shutil.copytree(source, folder, dirs_exist_ok=True)
         else:
-            _save_body(source, folder)
+            save_body(source, folder)
         if pooling == "lasttoken":
             _append_end(folder)
         modules = [_module("", "Transformer"), _module("1_Pooling", "Pooling")]
@@ -108,7 +108,7 @@ def write_dense(
     return modules
 
 
-def _save_body(source: Path, folder: Path) -> None:
+def save_body(source: Path, folder: Path) -> None:
     import torch  # noqa: PLC0415 - seconds to import, and collecting the tests must not
     from transformers import AutoModel  # noqa: PLC0415
 

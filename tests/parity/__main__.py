@@ -9,6 +9,7 @@ import sys
 from tests.parity.embedders import EMBEDDERS
 from tests.parity.heads import HEADS
 from tests.parity.kinds import KINDS
+from tests.parity.late_interaction import LATE_INTERACTION
 from tests.parity.loaded import load
 from tests.parity.measure import WITHIN, measure
 
@@ -20,7 +21,7 @@ async def compare(word: str) -> bool:
     """One row per kind as it is measured; True when all are within the limit."""
     print(ROW.format(*COLUMNS), flush=True)  # noqa: T201
     right = True
-    for kind in (*KINDS, *EMBEDDERS, *HEADS):
+    for kind in (*KINDS, *EMBEDDERS, *HEADS, *LATE_INTERACTION):
         if word not in kind.name:
             continue
         folder = kind.folder()

@@ -41,6 +41,7 @@ class WordEncoder:
     """Each word is the token 10 + its length; the letter-less string has none."""
 
     prompt = None
+    vectors = None
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         return [Tokens([10 + len(word) for word in text.split()]) for text in texts]
