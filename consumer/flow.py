@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 import structlog
@@ -36,10 +35,11 @@ from consumer.records import Later, Outcome, Prepared, Refusal, SourceRecord, To
 from consumer.recovery import Recovery
 from consumer.revival import RevivableEngine
 from consumer.settings import Settings
+from consumer.settlement import Settlement
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
-from consumer.stages.prepare import Preparer, refusal_for
+from consumer.stages.prepare import Preparer
 from consumer.suspects import Suspects
 from consumer.tally import Tally
 from consumer.windows import EngineWindow
@@ -96,6 +96,7 @@ class Flow:
         self._suspects = Suspects()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
         self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
+        self._settlement = Settlement(answerer, clock, self._emit_from, self._arrive)
         self._recovery = Recovery(ports.engine, self._suspects, self._committer, self._reject)
         self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
         self._membership = Membership(
@@ -163,7 +164,7 @@ class Flow:
         if isinstance(prepared, Later):
             self._tasks.create_task(self._later(prepared, partial(self._prepared, item, attempt)))
         elif isinstance(prepared, Refusal):
-            self._settle(item, self._answerer.refuse(item.record, attempt, prepared))
+            self._settlement.settle(item, self._answerer.refuse(item.record, attempt, prepared))
         elif not prepared.inputs:
             self._answered(item, attempt, self._answerer.answer(item.record, attempt, prepared, ()))
         elif self._suspects.recognise(item):
@@ -199,7 +200,7 @@ class Flow:
                 continue
             batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
             for item in batch.expired:
-                self._refuse(item, ErrorCode.EXPIRED, EXPIRED)
+                self._settlement.refuse(item, ErrorCode.EXPIRED, EXPIRED)
             if batch.pieces:
                 self.window.take(len(batch.inputs), batch.tokens)
                 self._tasks.create_task(self._score_batch(batch))
@@ -237,7 +238,7 @@ class Flow:
         if isinstance(outcome, Later):
             self._tasks.create_task(self._later(outcome, partial(self._answered, item, attempt)))
         else:
-            self._settle(item, outcome)
+            self._settlement.settle(item, outcome)
 
     def _divide(self, batch: MicroBatch, failure: MicroBatchFailed) -> None:
         """Once more in halves, until the record that spoils it is alone: only that one pays."""
@@ -248,7 +249,7 @@ class Flow:
             return
         for item in batch.items_inside():
             log.error("the engine failed on one record", lane=repr(item.lane), offset=item.offset, exc_info=failure)
-            self._refuse(item, ErrorCode.INTERNAL, SPOILT)
+            self._settlement.refuse(item, ErrorCode.INTERNAL, SPOILT)
 
     async def engine_hangs(self, silence: EngineDead) -> None:
         """The engine lives and does not answer: as if it had died. Raises EngineDead when it may not be restarted."""
@@ -256,37 +257,10 @@ class Flow:
         self._admission.notify()
 
     def _reject(self, item: Item) -> None:
-        self._refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
+        self._settlement.refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
 
     def _answer(self, scored: Sequence[Scored]) -> list[Outcome | Later[Outcome]]:
         return [self._answerer.answer(*one) for one in scored]
-
-    def _refuse(self, item: Item, code: ErrorCode, message: str) -> None:
-        refusal = refusal_for(item, code, message)
-        self._settle(item, self._answerer.refuse(item.record, item.attempt, refusal))
-
-    def _settle(self, item: Item, outcome: Outcome) -> None:
-        lane, now = item.lane, self._clock.monotonic()
-        if not item.unanswered:
-            return
-        held = lane.breaker.open
-        if not lane.breaker.admits(outcome.code, now):
-            lane.try_again()
-            lane.holds.add("breaker")
-            log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
-            return
-        if lane.settle(item, outcome, now):
-            self._emit_from(lane)
-        if held:
-            lane.holds.discard("breaker")
-            log.info("released by the breaker", lane=repr(lane), offset=item.offset)
-            self._arrive(lane.items)
-
-    def _probe_held_lanes(self) -> None:
-        now = self._clock.monotonic()
-        for lane in self.ledger.lanes.values():
-            if lane.breaker.open and lane.breaker.probe_due(now):
-                self._arrive(islice((item for item in lane.items if item.state is ItemState.RECEIVED), 1))
 
     # ------------------------------------------------------------------------------------- emit -> acknowledge
 
@@ -329,7 +303,7 @@ class Flow:
             await asyncio.sleep(LOOK_SECONDS)
             if self._fence.look(self._clock.monotonic()):
                 self._stalled.notify()
-            self._probe_held_lanes()
+            self._settlement.probe(self.ledger.lanes.values())
 
     # ------------------------------------------------------------------------------------ assign, revoke, drain
 

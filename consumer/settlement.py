@@ -1,0 +1,63 @@
+"""Every record gets its one outcome here, whoever found it; and the breaker looks at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+import structlog
+
+from consumer.clock import Clock
+from consumer.item import Item, ItemState
+from consumer.lane import Lane
+from consumer.records import Outcome
+from consumer.stages.answer import Answerer
+from consumer.stages.prepare import refusal_for
+from schemas.errors import ErrorCode
+
+log = structlog.get_logger()
+
+
+class Settlement:
+    """`emit_from`: a lane's head has its outcome. `arrive`: records of a held lane are to be worked on again."""
+
+    def __init__(
+        self,
+        answerer: Answerer,
+        clock: Clock,
+        emit_from: Callable[[Lane], None],
+        arrive: Callable[[Iterable[Item]], None],
+    ) -> None:
+        self._answerer = answerer
+        self._clock = clock
+        self._emit_from = emit_from
+        self._arrive = arrive
+
+    def refuse(self, item: Item, code: ErrorCode, message: str) -> None:
+        """The flow's own refusal of a prepared record."""
+        self.settle(item, self._answerer.refuse(item.record, item.attempt, refusal_for(item, code, message)))
+
+    def settle(self, item: Item, outcome: Outcome) -> None:
+        """The record's outcome, unless it has one, or the breaker opens: then all of its lane are tried again later."""
+        lane, now = item.lane, self._clock.monotonic()
+        if not item.unanswered:
+            return
+        held = lane.breaker.open
+        if not lane.breaker.admits(outcome.code, now):
+            lane.try_again()
+            lane.holds.add("breaker")
+            log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
+            return
+        if lane.settle(item, outcome, now):
+            self._emit_from(lane)
+        if held:
+            lane.holds.discard("breaker")
+            log.info("released by the breaker", lane=repr(lane), offset=item.offset)
+            self._arrive(lane.items)
+
+    def probe(self, lanes: Iterable[Lane]) -> None:
+        """One record of each lane that the breaker holds, when it is time."""
+        now = self._clock.monotonic()
+        for lane in lanes:
+            if lane.breaker.open and lane.breaker.probe_due(now):
+                self._arrive(islice((item for item in lane.items if item.state is ItemState.RECEIVED), 1))
