@@ -28,7 +28,7 @@ def test_encoders_share_no_beginnings(tmp_path: Path):
 
 def test_a_language_model_that_does_not_say_how_to_pool_is_no_embedder(tmp_path: Path):
     folder = model_folder(tmp_path, QWEN3)
-    assert "Qwen3ForCausalLM is not supported" in refusal(folder)
+    assert "nothing says how this Qwen3ForCausalLM scores" in refusal(folder)
     assert card(folder, args={"pooler_config": {"seq_pooling_type": "LAST"}}).pooling == "LAST"
 
 

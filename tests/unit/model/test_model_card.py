@@ -154,7 +154,7 @@ def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path):
         ("GptOssForCausalLM", "decoder"),
         ("DebertaV2ForSequenceClassification", "prompt"),
         ("BertForMaskedLM", "without a scoring head"),
-        ("HF_ColBERT", "not a text encoder"),
+        ("ColBERTLfm2Model", "not a text encoder"),
     ],
 )
 def test_what_is_not_recognised_is_refused_naming_what_was_seen(tmp_path: Path, architecture: str, said: str):
