@@ -43,7 +43,7 @@ lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models tests/parity tests/chaos
+	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models tests/parity tests/fuzz tests/chaos
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.request import EmbedRequest
 from tests.models import embedders
-from tests.parity.kinds import TEXTS, Kind, vector
+from tests.parity.kinds import TEXTS, Kind, documents, vector
 
 POOLINGS: dict[str, Callable[[Any], Any]] = {
     "cls_token": lambda states: states[0],
@@ -54,8 +54,7 @@ def embedder(
     name: str, folder: Callable[[], Path], role: Literal["query", "document"] = "document", prompt: str = ""
 ) -> Kind:
     def embed(rows: Sequence[int]) -> EmbedRequest:
-        inputs = [TEXTS[row] for row in rows]
-        return EmbedRequest(id="e", task="embed", inputs=inputs, normalize=False, role=role)
+        return EmbedRequest(id="e", task="embed", inputs=documents(rows), normalize=False, role=role)
 
     return Kind(name, folder, embed, vector, lambda model: vectors(model, TEXTS, prompt))
 

@@ -12,13 +12,13 @@ import numpy as np
 from schemas.request import RerankRequest
 from tests.models import late_interaction
 from tests.parity.embedders import projected
-from tests.parity.kinds import TEXTS, Kind, score
+from tests.parity.kinds import TEXTS, Kind, documents, score
 
 QUERY = "what is the capital of france?"
 
 
 def rerank(rows: Sequence[int]) -> RerankRequest:
-    return RerankRequest(id="r", task="rerank", query=QUERY, documents=[TEXTS[row] for row in rows])
+    return RerankRequest(id="r", task="rerank", query=QUERY, documents=documents(rows))
 
 
 def colbert(folder: Path) -> np.ndarray:
@@ -44,8 +44,8 @@ def colbert(folder: Path) -> np.ndarray:
 
     query = ids(QUERY, "[unused0]", late_interaction.QUERY_TOKENS)
     query += [tokenizer.mask_token_id] * (late_interaction.QUERY_TOKENS - len(query))
-    documents = [ids(text, "[unused1]", late_interaction.DOCUMENT_TOKENS) for text in TEXTS]
-    return _maxsims(query, documents, states, {tokenizer.convert_tokens_to_ids(mark) for mark in string.punctuation})
+    tokens = [ids(text, "[unused1]", late_interaction.DOCUMENT_TOKENS) for text in TEXTS]
+    return _maxsims(query, tokens, states, {tokenizer.convert_tokens_to_ids(mark) for mark in string.punctuation})
 
 
 def pylate(folder: Path) -> np.ndarray:
@@ -64,8 +64,8 @@ def pylate(folder: Path) -> np.ndarray:
         return projected(folder, body(input_ids=torch.tensor([tokens])).last_hidden_state[0])
 
     query = ids(QUERY, "[SEP]", late_interaction.QUERY_TOKENS)
-    documents = [ids(text, "[PAD]", late_interaction.DOCUMENT_TOKENS) for text in TEXTS]
-    return _maxsims(query, documents, states, {tokenizer.convert_tokens_to_ids(mark) for mark in ".,!"})
+    tokens = [ids(text, "[PAD]", late_interaction.DOCUMENT_TOKENS) for text in TEXTS]
+    return _maxsims(query, tokens, states, {tokenizer.convert_tokens_to_ids(mark) for mark in ".,!"})
 
 
 def _maxsims(
