@@ -120,6 +120,10 @@ class EncodedText(Protocol):
     def ids(self) -> list[int]:
         """Token ids."""
 
+    @property
+    def offsets(self) -> Sequence[tuple[int, int]]:
+        """Of each token the code points of the text that it stands for, [start, end); empty where nobody asks."""
+
 
 class PairPrompt(Protocol):
     """The prompt of a decoder reranker, in the pieces that are tokenised apart.

@@ -34,6 +34,7 @@ def load_model(engine: EngineSettings) -> LoadedModel:
         card.folder,
         has_segments=card.has_segments,
         lower_case=card.lower_case,
+        with_offsets=card.kind is ModelKind.TOKEN_CLASSIFIER,
         template=card.template,
         token_vectors=card.token_vectors,
     )

@@ -73,11 +73,13 @@ class TokenSequence:
     """Token ids of one sequence with its special tokens.
 
     `second_segment_start`: index of the first token of segment 1 where the model has token_type_ids, else None.
+    `text_span`: where the text's own tokens stand in it, [start, stop), if it is one text.
     """
 
     ids: list[int]
     second_segment_start: int | None = None
     truncated: bool = False
+    text_span: tuple[int, int] = (0, 0)
 
 
 class Pooling(Enum):
@@ -86,6 +88,7 @@ class Pooling(Enum):
     EMBED = "embed"
     CLASSIFY = "classify"
     TOKEN_EMBED = "token_embed"  # noqa: S105 - a task
+    TOKEN_CLASSIFY = "token_classify"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +127,8 @@ class InputRejected:
 
 
 EngineOutput = np.ndarray | InputRejected
-"""float32, shape [hidden] (EMBED), [labels] (CLASSIFY), [tokens, size] (TOKEN_EMBED): raw, without activation or
-normalisation.
+"""float32, shape [hidden] (EMBED), [labels] (CLASSIFY), [tokens, size] (TOKEN_EMBED), [tokens, labels]
+(TOKEN_CLASSIFY): raw, without activation or normalisation.
 
 For a CustomPooling whatever the model gives, floating numbers as float32.
 """

@@ -32,6 +32,7 @@ class Tokens:
     """One text's token ids, without special tokens. The tokenizer's own object builds its list anew at every look."""
 
     ids: list[int]
+    offsets: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class ModelTokenizer:
         *,
         has_segments: bool = False,
         lower_case: bool = False,
+        with_offsets: bool = False,
         template: Template | None = None,
         token_vectors: TokenVectors | None = None,
     ) -> None:
@@ -106,6 +108,7 @@ class ModelTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self._lower_case = lower_case
+        self._with_offsets = with_offsets
         self.layout = layout = SequenceLayout.learn(tokenizer, has_segments=has_segments)
         self.vectors = (
             VectorLayout.learn(tokenizer, token_vectors, layout.single_prefix, layout.single_suffix)
@@ -116,6 +119,9 @@ class ModelTokenizer:
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Tokenise a batch of texts, without special tokens; control tokens in a text are text."""
         batch = [text.lower() for text in texts] if self._lower_case else list(texts)
+        if self._with_offsets:
+            whole = self._tokenizer.encode_batch(batch, add_special_tokens=False)
+            return [Tokens(one.ids, one.offsets) for one in whole]
         return [Tokens(one.ids) for one in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
 
     def single(self, text: EncodedText, max_tokens: int) -> TokenSequence:
@@ -128,9 +134,11 @@ class ModelTokenizer:
         if room < 1:
             raise ValueError(f"{max_tokens} tokens leave no room for the text")
         ids = text.ids
+        start = len(layout.single_prefix)
         return TokenSequence(
             ids=layout.single_prefix + ids[:room] + layout.single_suffix,
             truncated=len(ids) > room,
+            text_span=(start, start + min(room, len(ids))),
         )
 
     def pair(self, query: EncodedText, document: EncodedText, max_tokens: int) -> TokenSequence:
@@ -156,6 +164,7 @@ def load_tokenizer(
     *,
     has_segments: bool,
     lower_case: bool,
+    with_offsets: bool = False,
     template: Template | None = None,
     token_vectors: TokenVectors | None = None,
 ) -> ModelTokenizer:
@@ -182,6 +191,7 @@ def load_tokenizer(
         tokenizer.backend_tokenizer,
         has_segments=has_segments,
         lower_case=lower_case,
+        with_offsets=with_offsets,
         template=template,
         token_vectors=token_vectors,
     )

@@ -72,4 +72,4 @@ def _answer(item: ResultItem) -> str:
         return f"[{start}, ...] {len(item.embedding)} numbers"
     if isinstance(item.embedding, str):
         return f"base64, {len(item.embedding)} characters"
-    return "data"
+    return "data" if item.tokens is None else f"{len(item.tokens)} tokens"

@@ -62,6 +62,17 @@ class Label(_Open):
     score: float
 
 
+class TokenLabels(_Open):
+    """One token of a text, special ones left out, and its classes."""
+
+    start: int
+    """Of the text's code points, the first for which the token stands."""
+    end: int
+    """And the first behind them."""
+    labels: list[Label]
+    """Best first."""
+
+
 class ResultItem(_Open):
     """One item's answer: exactly one of `error` and its task's value."""
 
@@ -76,6 +87,8 @@ class ResultItem(_Open):
     """rerank with `return_documents`: the document's text."""
     labels: list[Label] | None = None
     """classify: best first."""
+    tokens: list[TokenLabels] | None = None
+    """classify with a model that labels tokens: in the text's order, without what was cut off."""
     embedding: list[float] | str | None = None
     """embed: float32 numbers, or base64 of little-endian float32."""
     data: Any = None

@@ -36,6 +36,7 @@ class Words:
     """Token ids of one text, one per word."""
 
     ids: list[int]
+    offsets: Sequence[tuple[int, int]] = ()
 
 
 class ScriptedEncoder:

@@ -7,6 +7,7 @@ collector's `get_nowait` and `get`, `abort`, `is_paused`, `errored`, `shutdown`)
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -104,6 +105,9 @@ _POOLER_LAYERS_KEPT_SINCE = (0, 32)
 BERT's tanh, ModernBERT's GELU and norm. Seen on 0.26.0 (logits of 83 that are 31), read in its source; kept in 0.32.0.
 """
 
+_ASKED_OF_CONFIG: Mapping[str, dict[str, Any]] = {"XLMRobertaModel": {"position_embedding_type": "absolute"}}
+"""What vLLM asks a config.json for and transformers 5 does not write; models of other positions are refused."""
+
 
 def _check_layers(card: ModelCard) -> None:
     release = Version(vllm.__version__).release
@@ -156,8 +160,8 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
     }
     if pooler := _pooler(settings, card):
         chosen["pooler_config"] = pooler
-    if card.engine_overrides:
-        chosen["hf_overrides"] = dict(settings.args.get("hf_overrides", {})) | dict(card.engine_overrides)
+    if overrides := _ASKED_OF_CONFIG.get(card.architecture, {}) | dict(card.engine_overrides):
+        chosen["hf_overrides"] = dict(settings.args.get("hf_overrides", {})) | overrides
     return settings.args | chosen
 
 

@@ -45,6 +45,15 @@ class Candidate:
             raise self.files.refuse(f"config.json must give a positive `{name}`, it says {value}")
         return value
 
+    def check_own_code(self) -> None:
+        """Raises SettingsInvalid where the weights are not of transformers' own class of that name."""
+        if self.config.get("auto_map"):
+            raise self.files.refuse(
+                "its files bring code of their own (auto_map), which is not run; vLLM's may differ from it"
+            )
+        if (positions := self.config.get("position_embedding_type", "absolute")) != "absolute":
+            raise self.files.refuse(f"its position_embedding_type {positions} is not supported, absolute is")
+
     def card(self, kind: ModelKind, scale: Scale, **traits: Any) -> ModelCard:
         """The card of a model whose family knows it; `traits`: fields of ModelCard that this family decides.
 

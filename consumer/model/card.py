@@ -26,6 +26,8 @@ class ModelKind(StrEnum):
     """One logit per prompt that holds a query and a document."""
     CLASSIFIER = "classifier"
     """Several logits per text."""
+    TOKEN_CLASSIFIER = "token_classifier"  # noqa: S105 - a kind
+    """Several logits per token."""
     LATE_INTERACTION = "late_interaction"
     """One vector per token."""
     CUSTOM = "custom"
@@ -47,6 +49,7 @@ TASKS: Mapping[ModelKind, tuple[str, ...]] = {
     ModelKind.CROSS_ENCODER: ("rerank", "score", "classify"),
     ModelKind.DECODER_RERANKER: ("rerank", "score"),
     ModelKind.CLASSIFIER: ("classify",),
+    ModelKind.TOKEN_CLASSIFIER: ("classify",),
     ModelKind.LATE_INTERACTION: ("rerank", "score"),
     ModelKind.CUSTOM: (),
 }

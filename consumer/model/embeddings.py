@@ -53,8 +53,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
 def _dense_modules(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those behind the pooling. Raises SettingsInvalid for modules of any other kind or order."""
     files = candidate.files
-    if candidate.config.get("auto_map"):
-        raise files.refuse("its files bring code of their own (auto_map), which is not run; vLLM's may differ from it")
+    candidate.check_own_code()
     kinds = [module_kind(module) for module in modules]
     behind = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
     if kinds[:2] not in ([], ["Transformer"], ["Pooling"], ["Transformer", "Pooling"]) or set(behind) - {"Dense"}:

@@ -1,4 +1,4 @@
-"""Models with a trained head: cross-encoders (an encoder with one label) and classifiers (several labels)."""
+"""Models with a trained head: cross-encoders (an encoder with one label), and classifiers of texts or of tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ _HEADS = {
     **dict.fromkeys(decoders.WITH_HEAD, decoders.HEAD),
 }
 """Architecture -> the tensor whose rows are the labels."""
+_OF_TOKENS = dict.fromkeys(
+    (f"{family}ForTokenClassification" for family in ("Bert", "Roberta", "XLMRoberta", "ModernBert")),
+    "classifier.weight",
+)
+"""The same of those whose labels are a token's."""
 _SCALES = {"multi_label_classification": Scale.SIGMOID, "regression": Scale.LOGIT}
 """By transformers' `problem_type`, of several labels. One label is a relevance, whatever it was trained as."""
 
 
 def _recognise(candidate: Candidate) -> ModelCard | None:
-    head = _HEADS.get(candidate.architecture)
+    of_tokens = candidate.architecture in _OF_TOKENS
+    head = (_HEADS | _OF_TOKENS).get(candidate.architecture)
     if head is None:
         return None
     shape = candidate.files.tensor_shapes().get(head)
@@ -31,6 +37,8 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     if shape is None:
         raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
     labels = labels_of(candidate, rows=shape[0])
+    if of_tokens:
+        return _of_tokens(candidate, labels, head)
     if len(labels) == 1:
         return candidate.card(ModelKind.CROSS_ENCODER, Scale.SIGMOID, labels=labels, head=head)
     scale = _SCALES.get(str(candidate.config.get("problem_type")), Scale.SOFTMAX)
@@ -38,6 +46,14 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
     traits = {"causal": True, "pooling": "LAST", "has_segments": False}
     return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head, **traits)
+
+
+def _of_tokens(candidate: Candidate, labels: tuple[str, ...], head: str) -> ModelCard:
+    """A token's labels exclude each other, whatever the `problem_type` says: so transformers has it."""
+    card = candidate.card(ModelKind.TOKEN_CLASSIFIER, Scale.SOFTMAX, labels=labels, head=head)
+    if card.lower_case:
+        raise candidate.files.refuse("it lower-cases texts (do_lower_case), so its tokens have no place in them")
+    return card
 
 
 def labels_of(candidate: Candidate, *, rows: int) -> tuple[str, ...]:
@@ -58,4 +74,4 @@ def labels_of(candidate: Candidate, *, rows: int) -> tuple[str, ...]:
     return tuple(by_id[row] for row in expected)
 
 
-FAMILY = Family(tuple(_HEADS), _recognise)
+FAMILY = Family((*_HEADS, *_OF_TOKENS), _recognise)

@@ -47,6 +47,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         size, dense = projected_size(candidate, modules[1:]), len(modules) - 1
     else:
         return None
+    candidate.check_own_code()
     files.tensor_shapes()  # refuses weights that cannot be read
     usable = candidate.usable_tokens(stated=stated.document_tokens)
     return candidate.card(

@@ -10,7 +10,7 @@ from typing import Any
 from consumer.interfaces import Processor, Task, TextEncoder
 from consumer.model.card import ModelCard
 from consumer.sections import LimitSettings
-from consumer.tasks.classify import Classify
+from consumer.tasks.classify import classifier_for
 from consumer.tasks.embed import Embed
 from consumer.tasks.plugin import Plugin
 from consumer.tasks.rerank import Rerank
@@ -19,7 +19,7 @@ from consumer.tasks.score import Score
 _TASKS: Mapping[str, Callable[[ModelCard, TextEncoder, LimitSettings], Any]] = {
     "rerank": Rerank,
     "score": Score,
-    "classify": Classify,
+    "classify": classifier_for,
     "embed": Embed,
 }
 """Wire name -> task. Any, because each takes its own kind of request: the wire name is what tells them apart."""

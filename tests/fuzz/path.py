@@ -62,6 +62,7 @@ _EMBEDDER = replace(_CARD, kind=ModelKind.EMBEDDING, scale=Scale.COSINE, labels=
 CARDS: Mapping[str, ModelCard] = {
     "cross-encoder": _CARD,
     "classifier": replace(_CARD, kind=ModelKind.CLASSIFIER, scale=Scale.SOFTMAX, labels=LABELS),
+    "token classifier": replace(_CARD, kind=ModelKind.TOKEN_CLASSIFIER, scale=Scale.SOFTMAX, labels=LABELS),
     "embedder": replace(_EMBEDDER, dimensions=(2, 4), query_prompt="query: ", document_prompt="passage: "),
     "late interaction": replace(
         _EMBEDDER,
@@ -90,6 +91,7 @@ class OnePath:
         tokenizer = ModelTokenizer(
             Tokenizer.from_file(str(minilm_embed() / "tokenizer.json")),
             has_segments=True,
+            with_offsets=card.kind is ModelKind.TOKEN_CLASSIFIER,
             token_vectors=card.token_vectors,
         )
         tasks: Mapping[str, Task] = tasks_for(card, tokenizer, LimitSettings(max_text_bytes=4000))
@@ -113,9 +115,15 @@ class OnePath:
 
     def _output(self, one: EngineInput) -> EngineOutput:
         """Mostly numbers, sometimes such as no model should give."""
-        shapes = {Pooling.EMBED: (SIZE,), Pooling.CLASSIFY: (self._labels,)}
+        tokens, labels = len(one.token_ids), self._labels
         assert isinstance(one.pooling, Pooling)
-        numbers = self.random.standard_normal(shapes.get(one.pooling, (len(one.token_ids), SIZE)), dtype=np.float32)
+        shape: tuple[int, ...] = {
+            Pooling.EMBED: (SIZE,),
+            Pooling.CLASSIFY: (labels,),
+            Pooling.TOKEN_EMBED: (tokens, SIZE),
+            Pooling.TOKEN_CLASSIFY: (tokens, labels),
+        }[one.pooling]
+        numbers = self.random.standard_normal(shape, dtype=np.float32)
         match self.random.integers(40):
             case 0:
                 return InputRejected(ErrorCode.ENGINE_REJECTED, "refused")

@@ -12,7 +12,9 @@ from tests.parity.kinds import KINDS
 from tests.parity.late_interaction import LATE_INTERACTION
 from tests.parity.loaded import load
 from tests.parity.measure import WITHIN, measure
+from tests.parity.token_classifiers import TOKEN_CLASSIFIERS
 
+EVERY_KIND = (*KINDS, *EMBEDDERS, *HEADS, *LATE_INTERACTION, *TOKEN_CLASSIFIERS)
 COLUMNS = ("kind", "model", "alone", "64 together", "200 concurrent", "cached, 3 x")
 ROW = "{:<44} {:<36} {:>9} {:>12} {:>15} {:>12}"
 
@@ -21,7 +23,7 @@ async def compare(word: str) -> bool:
     """One row per kind as it is measured; True when all are within the limit."""
     print(ROW.format(*COLUMNS), flush=True)  # noqa: T201
     right = True
-    for kind in (*KINDS, *EMBEDDERS, *HEADS, *LATE_INTERACTION):
+    for kind in EVERY_KIND:
         if word not in kind.name:
             continue
         folder = kind.folder()

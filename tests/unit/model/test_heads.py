@@ -44,3 +44,26 @@ def test_a_decoder_with_one_label_still_needs_its_prompt(tmp_path: Path):
 def test_labels_that_do_not_fit_a_decoders_head_are_refused(tmp_path: Path):
     folder = model_folder(tmp_path, DECODER | NAMES, {"score.weight": (5, 4)})
     assert "5 rows" in refusal(folder)
+
+
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "XLMRoberta", "ModernBert"])
+def test_a_head_on_tokens_classifies_tokens_by_softmax(tmp_path: Path, family: str):
+    config = HEAD | NAMES | {"architectures": [f"{family}ForTokenClassification"]}
+    found = card(model_folder(tmp_path, config | {"problem_type": "regression"}, {"classifier.weight": (3, 4)}))
+    assert (found.kind, found.tasks, found.scale) == (ModelKind.TOKEN_CLASSIFIER, ("classify",), Scale.SOFTMAX)
+    assert found.labels == ("bad", "so so", "good")
+
+
+def test_a_head_on_tokens_whose_labels_do_not_fit_or_whose_texts_change_is_refused(tmp_path: Path):
+    config = HEAD | NAMES | {"architectures": ["BertForTokenClassification"]}
+    assert "5 rows" in refusal(model_folder(tmp_path / "a", config, {"classifier.weight": (5, 4)}))
+    lower = {"sentence_bert_config.json": {"do_lower_case": True}}
+    assert "do_lower_case" in refusal(model_folder(tmp_path / "b", config, {"classifier.weight": (3, 4)}, lower))
+
+
+def test_positions_that_are_not_absolute_and_code_of_their_own_are_refused_for_encoders(tmp_path: Path):
+    embedder = HEAD | {"architectures": ["BertModel"]}
+    assert "relative_key" in refusal(
+        model_folder(tmp_path / "a", embedder | {"position_embedding_type": "relative_key"})
+    )
+    assert "auto_map" in refusal(model_folder(tmp_path / "b", embedder | {"auto_map": {"AutoModel": "m.M"}}))
