@@ -23,6 +23,8 @@ from tests.services.redis import RedisNode
 from tests.services.worker import WorkerProcess
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "near_duplicates"
+ENGINE_START_SECONDS = 600.0
+"""About a minute on a machine that does nothing else."""
 TEXTS = [
     "Free shipping on all orders over 50 euros, within Europe and to Switzerland",
     "Returns are accepted within 30 days",
@@ -74,7 +76,8 @@ async def test_a_model_and_an_io_processor_installed_by_pip_answer_plugin_reques
         "engine.args": '{"enforce_eager": true}',
     }
     worker = WorkerProcess(tmp_path, worker_settings(kafka, redis, names) | settings)
-    await worker.start()
+    worker.spawn()
+    await worker.wait_for_event("running", ENGINE_START_SECONDS)
     requests = [
         asked("three", {"texts": TEXTS}),
         asked("without texts", {"texts": []}),
