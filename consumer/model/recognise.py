@@ -41,6 +41,11 @@ def _not_supported(architecture: str) -> str:
         seen = "a decoder without a scoring head; one that is a reranker needs its prompt: set engine.reranker.template"
     elif architecture.endswith("ForSequenceClassification"):
         seen = "a head on a model whose prompt is not known here"
+    elif architecture.endswith("RewardModel"):
+        seen = (
+            "a reward per token or step; reward models with one label on the last token are scored by their prompt, "
+            "with raw_scores"
+        )
     elif architecture.endswith("ForMaskedLM"):
         seen = "a language model without a scoring head"
     else:

@@ -80,7 +80,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def start(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from(self.in_work))
         if item.state is ItemState.RECEIVED:
-            item.lane.make_ready(item, Prepared(REQUEST, inputs=[]), 0.0)
+            item.lane.make_ready(item, Prepared(REQUEST, inputs=[], output_bytes=1000 + item.offset), 0.0)
             item.lane.start(item, now=1.0)
 
     @precondition(lambda self: self.in_work)

@@ -154,6 +154,8 @@ def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path):
         ("GptOssForCausalLM", "decoder"),
         ("DebertaV2ForSequenceClassification", "prompt"),
         ("BertForMaskedLM", "without a scoring head"),
+        ("Qwen2ForRewardModel", "reward per token"),
+        ("Qwen2ForProcessRewardModel", "reward per token"),
         ("ColBERTLfm2Model", "not a text encoder"),
     ],
 )
