@@ -39,7 +39,7 @@ from consumer.settlement import Settlement
 from consumer.signals import Signal
 from consumer.stages.answer import Answerer
 from consumer.stages.hand_over import hand_over
-from consumer.stages.prepare import Preparer
+from consumer.stages.prepare import EXPIRED, Preparer
 from consumer.suspects import Suspects
 from consumer.tally import Tally
 from consumer.windows import EngineWindow
@@ -52,7 +52,6 @@ LOOK_SECONDS = 0.2
 PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
 """Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
 
-EXPIRED = "the deadline passed before the request could enter the engine"
 SPOILT = "the engine failed on this request"
 DEADLY = "the engine died, or stopped to answer, twice while it had nothing but this request"
 
@@ -153,7 +152,8 @@ class Flow:
                 await self._arrived.wait()
             items = self._next_arrivals()
             attempts = [item.attempt for item in items]
-            prepared_batch = await self._in_thread(self._preparer.prepare, [item.record for item in items])
+            prepare = partial(self._preparer.prepare, now_unix_ms=self._clock.unix_ms())
+            prepared_batch = await self._in_thread(prepare, [item.record for item in items])
             for item, attempt, prepared in zip(items, attempts, prepared_batch, strict=True):
                 self._prepared(item, attempt, prepared)
             self._admission.notify()

@@ -19,7 +19,7 @@ from itertools import islice
 
 from consumer.breaker import Breaker
 from consumer.item import RESERVED_RESULT_BYTES, Item, ItemState, LedgerFault, work_bytes
-from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition
+from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition, deadline_unix_ms
 from consumer.windows import MemoryBudget
 
 
@@ -138,7 +138,7 @@ class Lane:
         if item.state is not ItemState.RECEIVED:
             return
         item.prepared = prepared
-        item.deadline_unix_ms = prepared.deadline_unix_ms(item.record)
+        item.deadline_unix_ms = deadline_unix_ms(prepared.request, item.record)
         item.priority = prepared.request.priority
         item.outputs = [None] * len(prepared.inputs)
         item.ready_at = now

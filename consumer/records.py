@@ -134,6 +134,13 @@ For a CustomPooling whatever the model gives, floating numbers as float32.
 """
 
 
+def deadline_unix_ms(request: ScoringRequest, record: SourceRecord) -> int | None:
+    """When the answer stops being wanted: as given, or counted from the record's Kafka timestamp."""
+    if request.timeout_ms is not None:
+        return record.timestamp_ms + request.timeout_ms
+    return request.deadline_unix_ms
+
+
 @dataclass(slots=True)
 class Prepared:
     """A request ready for the engine.
@@ -160,12 +167,6 @@ class Prepared:
     def computed_tokens(self) -> int:
         """What the engine has to compute for this request: tokens net of shared prefixes."""
         return sum(one.computed_tokens for one in self.inputs)
-
-    def deadline_unix_ms(self, record: SourceRecord) -> int | None:
-        """When the answer stops being wanted: as given, or counted from the record's Kafka timestamp."""
-        if self.request.timeout_ms is not None:
-            return record.timestamp_ms + self.request.timeout_ms
-        return self.request.deadline_unix_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def measure_ceiling(settings: Settings, requests: Path, out: TextIO, warmup_requ
     lines = requests.read_bytes().splitlines()
     records = [SourceRecord(requests.name, 0, number, 0, None, line, ()) for number, line in enumerate(lines)]
     inputs: list[list[EngineInput]] = []
-    for number, prepared in enumerate(preparer.prepare(records), start=1):
+    for number, prepared in enumerate(preparer.prepare(records, now_unix_ms=0), start=1):
         if isinstance(prepared, Refusal):
             raise SettingsInvalid(f"{requests}, line {number}: {prepared.code.value}: {prepared.message}")
         if not isinstance(prepared, Prepared):

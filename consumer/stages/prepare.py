@@ -12,12 +12,14 @@ from functools import partial
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, Task, TextEncoder
 from consumer.item import Item
-from consumer.records import Later, Prepared, Refusal, SourceRecord
+from consumer.records import Later, Prepared, Refusal, SourceRecord, deadline_unix_ms
 from consumer.stages.faults import internal
 from schemas.errors import ErrorCode
 from schemas.headers import HeadersTooLarge, check_request_headers
 from schemas.request import ScoringRequest
 from schemas.wire import RequestLimits, WireError, parse_request
+
+EXPIRED = "the deadline passed before the request could enter the engine"
 
 Outcome = Prepared | Refusal | Later[Prepared | Refusal]
 
@@ -40,13 +42,16 @@ class Preparer:
         self._served_names = frozenset(served_names)
         self._limits = limits
 
-    def prepare(self, records: Sequence[SourceRecord]) -> list[Outcome]:
-        """One outcome per record, in their order. Never raises for a record's sake, now or later."""
-        parsed = [self._parse(record) for record in records]
+    def prepare(self, records: Sequence[SourceRecord], now_unix_ms: int) -> list[Outcome]:
+        """One outcome per record, in their order. Never raises for a record's sake, now or later.
+
+        What is past its deadline already is not tokenised: under overload that would cost the others theirs.
+        """
+        parsed = [self._parse(record, now_unix_ms) for record in records]
         encoded = self._encode([one for one in parsed if isinstance(one, _Parsed)])
         return [one if isinstance(one, Refusal) else self._prepare(one, next(encoded)) for one in parsed]
 
-    def _parse(self, record: SourceRecord) -> _Parsed | Refusal:
+    def _parse(self, record: SourceRecord, now_unix_ms: int) -> _Parsed | Refusal:
         if record.undecodable is not None:
             return Refusal(ErrorCode.MALFORMED, record.undecodable)
         try:
@@ -59,7 +64,9 @@ class Preparer:
         try:
             self._check_headers(record)
             task = self._task_for(request)
-            return _Parsed(request, task, task.parse(request))
+            texts = task.parse(request)
+            _check_deadline(request, record, now_unix_ms)
+            return _Parsed(request, task, texts)
         except Exception as fault:  # noqa: BLE001
             return refusal_of(request, fault, "parse")
 
@@ -112,6 +119,12 @@ class Preparer:
             return await later.work()
         except Exception as fault:  # noqa: BLE001
             return refusal_of(request, fault, "prepare")
+
+
+def _check_deadline(request: ScoringRequest, record: SourceRecord, now_unix_ms: int) -> None:
+    deadline = deadline_unix_ms(request, record)
+    if deadline is not None and deadline <= now_unix_ms:
+        raise RecordRejected(ErrorCode.EXPIRED, EXPIRED)
 
 
 def refusal_of(request: ScoringRequest, fault: Exception, stage: str) -> Refusal:

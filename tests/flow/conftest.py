@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ import pytest_asyncio
 from consumer.adapters.scripted_engine import ScriptedEncoder, ScriptedEngine
 from consumer.clock import SystemClock
 from consumer.flow import Flow, Ports
-from consumer.interfaces import Processor
+from consumer.interfaces import EncodedText, Processor
 from consumer.loading import scripted_card
 from consumer.records import Message, ModelIdentity, SourceRecord, TopicPartition
 from consumer.revival import RevivableEngine
@@ -140,9 +140,24 @@ class StallingClock(SystemClock):
     """The machine's clock, and what a frozen process would have missed of it."""
 
     stall_seconds = 0.0
+    ahead_ms = 0
+    """Of the machine's time of day."""
 
     def monotonic(self) -> float:
         return super().monotonic() + self.stall_seconds
+
+    def unix_ms(self) -> int:
+        return super().unix_ms() + self.ahead_ms
+
+
+class CountingEncoder(ScriptedEncoder):
+    """How many texts of requests have been tokenised; a task's own prompts are not counted."""
+
+    encoded_texts = 0
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        self.encoded_texts += sum(map(bool, texts))
+        return super().encode(texts)
 
 
 class FlowWorker:
@@ -158,7 +173,8 @@ class FlowWorker:
         )
         self.results = InMemoryWriter(world.results)
         self.dead_letters = InMemoryDeadLetterWriter(world.dead)
-        card, encoder = scripted_card(settings.engine), ScriptedEncoder()
+        card, self.encoder = scripted_card(settings.engine), CountingEncoder()
+        encoder = self.encoder
         tasks = tasks_for(card, encoder, settings.limits, world.processors)
         answer_limits = AnswerLimits(world.max_message_bytes, 1_048_588, 3600, "group", "test")
         self.flow = Flow(

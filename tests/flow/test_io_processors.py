@@ -119,10 +119,11 @@ async def test_a_fault_of_a_processor_is_internal_for_that_one_request(make_worl
 
 async def test_a_request_that_expires_while_its_processor_works_is_not_scored(make_world: MakeWorld):
     world, processor = plugin_world(make_world)
-    await world.start()
+    worker = await world.start()
     fields = {"task": "plugin", "processor": "obedient", "data": {"begin": "held"}, "query": None, "document": None}
-    world.publish(1, **fields, deadline_unix_ms=1_000_000_000_000)
+    world.publish(1, **fields, deadline_unix_ms=worker.clock.unix_ms() + 3_600_000)
     await world.until(lambda: processor.begun == 1, "the processor works")
+    worker.clock.ahead_ms = 3_600_000
     processor.released.set()
     await world.until_all_committed()
     assert world.answers()[0]["error"]["code"] == "expired"

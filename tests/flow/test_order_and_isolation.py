@@ -124,3 +124,17 @@ async def test_the_same_id_twice_is_answered_twice(make_world: MakeWorld):
     await world.start()
     await world.until_all_committed()
     assert [answer["id"] for answer in world.answers()] == ["same"] * 3
+
+
+async def test_what_is_late_already_costs_neither_tokens_nor_the_engine(make_world: MakeWorld):
+    """Under overload with deadlines most of it is: the tokenizer's time is for what can still be in time."""
+    world = make_world()
+    world.publish(20, deadline_unix_ms=10**12)
+    world.publish(1)
+    worker = await world.start()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    codes = [answer.get("error", {}).get("code") for answer in world.answers()]
+    assert codes == ["expired"] * 20 + [None]
+    assert worker.encoder.encoded_texts == 2
+    assert worker.flow.tally.scored_sequences == 1

@@ -104,7 +104,7 @@ class OnePath:
 
     def run(self, records: Sequence[Record]) -> None:
         """All of a batch, from bytes to bytes. Raises Broke."""
-        for record, prepared in zip(records, self._preparer.prepare(records), strict=True):
+        for record, prepared in zip(records, self._preparer.prepare(records, now_unix_ms=0), strict=True):
             if isinstance(prepared, Refusal):
                 outcome: Any = self._answerer.refuse(record, 1, prepared)
             else:
