@@ -30,6 +30,8 @@ def recognise(engine: EngineSettings) -> ModelCard:
         if card := family.recognise(candidate):
             if engine.reranker != RerankerSettings() and card.template is None:
                 raise files.refuse(f"leave out engine.reranker: {card.architecture} takes no prompt")
+            if not engine.query_expansion and card.token_vectors is None:
+                raise files.refuse(f"leave out engine.query_expansion: {card.architecture} has no late interaction")
             return card
     if chosen_io_processors(engine):
         return custom_card(candidate)

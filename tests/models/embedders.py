@@ -67,7 +67,8 @@ def _embedder(
         if pooling == "lasttoken":
             _append_end(folder)
         modules = [_module("", "Transformer"), _module("1_Pooling", "Pooling")]
-        files: dict[str, Any] = {"1_Pooling/config.json": {f"pooling_mode_{pooling}": True, "include_prompt": True}}
+        stated = {"word_embedding_dimension": DENSE_SIZES[0], f"pooling_mode_{pooling}": True, "include_prompt": True}
+        files: dict[str, Any] = {"1_Pooling/config.json": stated}
         files["config_sentence_transformers.json"] = {"prompts": prompts, "default_prompt_name": None}
         if dense:
             modules += write_dense(folder, DENSE_SIZES)
@@ -84,7 +85,7 @@ def _embedder(
 
 
 def _module(path: str, kind: str) -> dict[str, str]:
-    return {"name": path, "path": path, "type": _TYPE + kind}
+    return {"name": path or "0", "path": path, "type": _TYPE + kind}
 
 
 def write_dense(

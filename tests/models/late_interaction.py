@@ -50,7 +50,7 @@ def pylate() -> Path:
 
     def build(folder: Path) -> None:
         save_body(source, folder)
-        modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}]
+        modules = [{"name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
         modules += write_dense(folder, (64, SIZE), first=1, kind="pylate.models.Dense.Dense")
         sentence = {
             "model_type": "ColBERT",

@@ -10,7 +10,7 @@ from consumer.errors import SettingsInvalid
 from consumer.model.card import ModelKind, Scale
 from consumer.model.token_vectors import TokenVectors
 from consumer.tokenization import ModelTokenizer
-from tests.unit.model.folders import BERT, model_folder, write_safetensors
+from tests.unit.model.folders import BERT, MEAN, model_folder, write_safetensors
 from tests.unit.model.test_model_card import card, refusal
 
 COLBERT = BERT | {"architectures": ["HF_ColBERT"]}
@@ -80,6 +80,11 @@ def test_a_colbert_that_would_be_scored_wrong_is_refused(
     tmp_path: Path, config: dict, shapes: dict, metadata: dict, says: str
 ):
     assert says in refusal(colbert(tmp_path, config, shapes, **metadata))
+
+
+def test_a_model_without_late_interaction_takes_no_setting_for_it(tmp_path: Path):
+    folder = model_folder(tmp_path, BERT, files=MEAN)
+    assert "engine.query_expansion" in refusal(folder, query_expansion=False)
 
 
 def test_markers_are_never_guessed(tmp_path: Path):
