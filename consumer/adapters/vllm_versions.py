@@ -20,6 +20,9 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 # The engine is started from a process with threads, which must not be forked; and a forked engine would not load the
 # plugin that ends it with the worker (vllm_children.py).
 os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+# Seconds until vLLM ends a worker process of its engine that does not go by itself, as on CPU it never did. It has
+# nothing left to do: the engine is stopped when nothing is in it.
+os.environ.setdefault("VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS", "1")
 
 import vllm
 import vllm.exceptions
