@@ -42,7 +42,7 @@ def _classifier(name: str, base: Callable[[], Path]) -> Path:
             ignore_mismatched_sizes=True,
         )
         with torch.no_grad():
-            model.classifier.weight.normal_(std=1.0)
+            model.classifier.weight.normal_(std=0.3)
             model.classifier.bias.normal_(std=0.5)
         model.save_pretrained(folder)
         for file in source.iterdir():

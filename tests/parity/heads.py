@@ -25,4 +25,5 @@ HEADS = [
     classifier("Qwen3, three labels", lambda: decoders.with_head("Qwen3", labels=3)),
     classifier("Qwen2, three labels", lambda: decoders.with_head("Qwen2", labels=3)),
     classifier("Llama, three labels", lambda: decoders.with_head("Llama", labels=3)),
+    classifier("Gemma, three labels", lambda: decoders.with_head("Gemma", labels=3)),
 ]
