@@ -12,7 +12,7 @@ from consumer.model.dense import module_kind, projected_size
 _ENCODERS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel")
 _LANGUAGE_MODELS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")
 """Published whole, though only their vectors are wanted: embedders only where their files say how to pool."""
-_DECODERS = ("Qwen2Model", "Qwen3Model", "LlamaModel", "MistralModel", *_LANGUAGE_MODELS)
+_DECODERS = ("Qwen2Model", "Qwen3Model", "LlamaModel", *_LANGUAGE_MODELS)
 _POOLINGS = {"mean": "MEAN", "mean_tokens": "MEAN", "cls": "CLS", "cls_token": "CLS", "lasttoken": "LAST"}
 """sentence-transformers' names, new and old -> vLLM's."""
 _FIX = 'set engine.args to {"pooler_config": {"seq_pooling_type": "CLS"}}, or "MEAN" or "LAST", as its authors say'
