@@ -17,7 +17,8 @@ async def generation(bootstrap_servers: str, group: str) -> int:
     The format is Kafka's own: GroupMetadataKey.json and GroupMetadataValue.json of its group coordinator. Raises
     ValueError for a version of the value that is not known here.
     """
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
+    # Compaction may take away the place where it reads: from the beginning again, not from the end.
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest")
     await consumer.start()
     latest = 0
     try:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer, ConsumerRecord
+from aiokafka.admin import AIOKafkaAdminClient
 
 from producer_tools.verify.audit import Audit, audit
 from producer_tools.verify.cache import Cache
@@ -107,6 +108,21 @@ class Case:
         """Until the committed offsets are the ends of the request topic. Raises TimeoutError, telling both."""
         ends = await self.place.ends(self.place.topics.requests)
         await self.offsets.until(lambda committed: committed == ends, f"committed is {ends}", timeout_seconds)
+
+    async def until_members(self, count: int) -> None:
+        """Until the group is stable with so many members. Raises TimeoutError."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap_servers)
+        await admin.start()
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                while True:
+                    [response] = await admin.describe_consumer_groups([self.place.name])
+                    [group] = response.to_object()["groups"]
+                    if group["state"] == "Stable" and len(group["members"]) == count:
+                        return
+                    await asyncio.sleep(0.1)
+        finally:
+            await admin.close()
 
     async def verified(self) -> Audit:
         """Complete, ordered and in Redis, by the product's own `verify`; asserts that it found nothing wrong."""

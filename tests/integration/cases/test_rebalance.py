@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from aiokafka import ConsumerRecord
-from aiokafka.admin import AIOKafkaAdminClient
 
 from tests.chaos.generations import generation
 from tests.chaos.judgement import Place, judge
@@ -68,22 +67,6 @@ async def publish_everywhere(case: Case, count: int, first: int = 0) -> int:
     for partition in range(PARTITIONS):
         await case.publish(requests(count, first=first + partition * count), partition)
     return PARTITIONS * count
-
-
-async def until_members(case: Case, count: int) -> None:
-    """Until the group is stable with so many members. Raises TimeoutError."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=case.kafka.bootstrap_servers)
-    await admin.start()
-    try:
-        async with asyncio.timeout(CATCH_UP_SECONDS):
-            while True:
-                [response] = await admin.describe_consumer_groups([case.place.name])
-                [group] = response.to_object()["groups"]
-                if group["state"] == "Stable" and len(group["members"]) == count:
-                    return
-                await asyncio.sleep(0.1)
-    finally:
-        await admin.close()
 
 
 async def generations(case: Case) -> int:
@@ -183,14 +166,14 @@ async def test_scaling_up_and_down_pauses_no_partition_for_longer_than_a_handove
             joining = [case.worker(f"{number}", probed_at(free_port())) for number in range(len(running), count)]
             await asyncio.gather(*(worker.start() for worker in joining))
             running += joining
-            await until_members(case, count)
+            await case.until_members(count)
         for worker in joining:
             await Probe(int(worker.events()[0]["settings"]["health"]["port"])).until_ready()
         leaving = running[2:]
         for worker in leaving:
             worker.send(signal.SIGTERM)
         assert [await worker.wait() for worker in leaving] == [0] * 7
-        await until_members(case, 2)
+        await case.until_members(2)
     await case.until_all_committed()
     assert [await worker.stop() for worker in running[:2]] == [0, 0]
     judgement = await judge(case.place, load, 0)

@@ -35,6 +35,7 @@ async def test_a_worker_whose_instance_id_another_takes_ends_with_2_and_says_why
     first, bystander = await asyncio.gather(
         case.started("first", instance("same")), case.started("bystander", instance("other"))
     )
+    await case.until_members(2)
     await answered(case, 5)
     before = await generation(case.kafka.bootstrap_servers, case.place.name)
     second = await case.started("second", instance("same"))
@@ -85,6 +86,7 @@ async def test_a_static_worker_that_comes_back_in_time_finds_its_partitions_and_
     case = await make_case(settings={"kafka.session_timeout_seconds": 30, "kafka.heartbeat_interval_seconds": 1})
     leader = await case.started("leader", instance("leader"))
     bystander = await case.started("bystander", instance("bystander"))
+    await case.until_members(2)
     await answered(case, 5)
     before = await generation(case.kafka.bootstrap_servers, case.place.name)
     assert await leader.stop() == 0
