@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
+from consumer.errors import RecordRejected
 from consumer.numbers import sigmoid
 from tests.parity.kinds import KINDS, TEXTS, Kind, rerank
 from tests.parity.loaded import Loaded, load
@@ -86,10 +87,12 @@ async def test_the_engine_has_what_is_not_counted_of_a_prompt_that_begins_as_the
         assert output.num_cached_tokens >= prompt.shared_prefix_tokens
 
 
-async def test_another_instruction_is_another_score(compared: Compared):
+async def test_another_instruction_is_another_score_or_refused(compared: Compared):
     template = compared.loaded.engine.card.template
-    if template is None or not template.takes_instruction:
-        return
     changed = rerank(range(8)).model_copy(update={"instruction": "Find names of animals"})
+    if template is None or not template.takes_instruction:
+        with pytest.raises(RecordRejected, match="instruction"):
+            compared.loaded.prepare(changed)
+        return
     found = np.array([one["score"] for one in (await compared.loaded.answer(changed)).results])
     assert np.abs(np.sort(found) - np.sort(compared.expected[:8, 0])).max() > 0.01
