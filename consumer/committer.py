@@ -35,7 +35,9 @@ class Committer:
         """
         async with self._one_in_flight:
             stalled = self._fence.closed
-            whatever = stalled or self._suspects.untold
+            # Another one may come while the broker answers, and is then not part of this commit.
+            accusations = self._suspects.accusations
+            whatever = stalled or accusations > self._suspects.told
             watermarks = self._ledger.watermarks() if whatever else self._ledger.uncommitted()
             if not watermarks:
                 return ()
@@ -49,7 +51,7 @@ class Committer:
                 log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
                 return ()
             self._ledger.committed(watermarks)
-            self._suspects.untold = False
+            self._suspects.told = accusations
             self._fence.refusal = None
             if stalled:
                 self._fence.open()

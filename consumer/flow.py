@@ -118,6 +118,11 @@ class Flow:
                 self._tasks.create_task(loop())
 
     @property
+    def in_engine(self) -> Collection[MicroBatch]:
+        """What the engine has and has not given back, whatever became of the lanes."""
+        return self._recovery.inside
+
+    @property
     def commit_refusal(self) -> str | None:
         """Why the broker did not take the last commit; None when it did."""
         return self._fence.refusal
@@ -202,22 +207,27 @@ class Flow:
             for item in batch.expired:
                 self._settlement.refuse(item, ErrorCode.EXPIRED, EXPIRED)
             if batch.pieces:
-                self.window.take(len(batch.inputs), batch.tokens)
-                self._tasks.create_task(self._score_batch(batch))
+                self._enter_engine(batch)
             elif not batch.expired:
                 await self._admission.wait()
+
+    def _enter_engine(self, batch: MicroBatch) -> None:
+        """In one step with the look at whether the engine lives: what is inside when it dies is put back."""
+        self.window.take(len(batch.inputs), batch.tokens)
+        self._recovery.inside.add(batch)
+        self._tasks.create_task(self._score_batch(batch))
 
     # ------------------------------------------------------------------------------- engine -> shape -> settle
 
     async def _score_batch(self, batch: MicroBatch) -> None:
-        self._recovery.inside.add(batch)
         try:
             outputs = await self._ports.engine.submit(batch.inputs)
         except EngineDead as death:
             await self._recovery.engine_died(batch, death)
             return
         except MicroBatchFailed as failure:
-            self._divide(batch, failure)
+            if batch in self._recovery.inside:
+                self._divide(batch, failure)
             return
         finally:
             self._recovery.inside.discard(batch)
@@ -244,8 +254,7 @@ class Flow:
         """Once more in halves, until the record that spoils it is alone: only that one pays."""
         if len(batch.pieces) > 1:
             for half in batch.halves():
-                self.window.take(len(half.inputs), half.tokens)
-                self._tasks.create_task(self._score_batch(half))
+                self._enter_engine(half)
             return
         for item in batch.items_inside():
             log.error("the engine failed on one record", lane=repr(item.lane), offset=item.offset, exc_info=failure)

@@ -9,7 +9,7 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 | a task of the Kafka client has ended                  | no   | no    | the process exits at the next fetch   |
 | a head does not move, and nothing holds its lane      | no   | no    | the process exits after as long again |
 | the process is on its way out with a failure          | no   | no    | it exits                              |
-| a head does not come back from the engine             | yes  | yes   | the engine counts as dead             |
+| the engine does not give back what it got             | yes  | yes   | it counts as dead                     |
 | starting, warming, draining                           | yes  | no    |                                       |
 | the engine is restarted in place: it died, or hung    | yes  | no    | if it may not be, the process exits   |
 | a dependency or the breaker holds a lane              | yes  | no    |                                       |
@@ -23,7 +23,7 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
@@ -81,6 +81,7 @@ class Watched:
     source_refusal: Callable[[], str | None]
     commit_refusal: Callable[[], str | None]
     engine_restarting: Callable[[], bool]
+    in_engine: Callable[[], Collection[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Health:
         self._awake_seconds = 0.0
         self._member_at: float | None = None
         self._places: dict[Lane, tuple[_Place, float]] = {}
+        self._entered: dict[object, float] = {}
 
     def look(self, now: float) -> None:
         """Once every LOOK_SECONDS. Raises PartitionStuck when a lane has been stuck for too long.
@@ -126,11 +128,17 @@ class Health:
         if self.watched.standing() is Standing.MEMBER:
             self._member_at = now
         self._note_places(self.watched)
+        self._entered = {one: self._entered.get(one, self._awake_seconds) for one in self.watched.in_engine()}
+        # Before liveness fails: whoever kills the process then would not know which record to suspect.
+        if any(self._awake_seconds - since > self._settings.stuck_seconds for since in self._entered.values()):
+            raise PartitionStuck(
+                f"the engine has not given back what it got {self._settings.stuck_seconds:g} s ago", in_engine=True
+            )
         for lane, seconds in self._motionless(self.watched):
-            in_engine = lane.items[0].in_engine
-            # Before liveness fails: whoever kills the process then would not know which record to suspect.
-            if seconds > self._settings.stuck_seconds * (1 if in_engine else 2):
-                raise PartitionStuck(f"{lane!r} has not moved for {seconds:.0f} s", in_engine=in_engine)
+            if seconds > 2 * self._settings.stuck_seconds:
+                raise PartitionStuck(
+                    f"{lane!r} has not moved for {seconds:.0f} s, and nothing holds it", in_engine=False
+                )
 
     def not_live(self, now: float) -> list[Reason]:
         """Why a restart is due; empty when it is not."""
@@ -144,7 +152,7 @@ class Health:
             if failure := self.watched.client_failure():
                 reasons.append(Reason(Condition.CLIENT_ENDED, failure))
             for lane, seconds in self._motionless(self.watched):
-                if seconds > self._settings.stuck_seconds and not lane.items[0].in_engine:
+                if seconds > self._settings.stuck_seconds:
                     reasons.append(Reason(Condition.LANE_STUCK, f"{lane!r} has not moved for {seconds:.0f} s"))
         return reasons
 
@@ -200,8 +208,11 @@ class Health:
 def _should_move(lane: Lane, watched: Watched) -> bool:
     """Whether a lane that has something does not wait for anything but this process.
 
-    A chunk on its way out waits for its sinks, which have deadlines of their own and then hold the lane by name.
+    A chunk on its way out waits for its sinks, which have deadlines of their own and then hold the lane by name; a
+    head that the engine has waits for the engine, which is watched by itself.
     """
     if lane.state is not LaneState.OPEN or lane.held_by or lane.outstanding or watched.engine_restarting():
+        return False
+    if lane.items[0].in_engine:
         return False
     return lane.items[0].state is not ItemState.SETTLED or watched.commit_refusal() is None

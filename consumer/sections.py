@@ -247,8 +247,8 @@ class HealthSettings(_Section):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """TCP port to listen on; 0: none."""
     stuck_seconds: PositiveFloat = 120.0
-    """When the head of a partition does not move for so long and nothing holds it: if the engine has it, the engine
-    counts as dead; else the worker is not live, and after twice as long it exits."""
+    """An engine that does not give something back for so long counts as dead; more than its window takes. A partition
+    whose head does not move for so long, held by nothing, is not live, and after twice as long the process exits."""
     loop_lag_seconds: PositiveFloat = 10.0
     """An event loop that is later than this is not live."""
 

@@ -22,8 +22,10 @@ class Suspects:
 
     def __init__(self) -> None:
         self._kills: dict[tuple[TopicPartition, int], int] = {}
-        self.untold = False
-        """There is something that the next owner does not know yet."""
+        self.accusations = 0
+        """So many records were alone in the engine when it died."""
+        self.told = 0
+        """Of these the next owners know; see Committer."""
 
     def accuse(self, in_engine: Collection[Item]) -> Item | None:
         """The engine died with these in it; returns the one that has now killed it often enough, if any."""
@@ -34,7 +36,7 @@ class Suspects:
         [item] = in_engine
         name = (item.lane.partition, item.offset)
         self._kills[name] = self._kills.get(name, 0) + 1
-        self.untold = True
+        self.accusations += 1
         return item if self._kills[name] >= KILLS_TO_REJECT else None
 
     def recognise(self, item: Item) -> bool:

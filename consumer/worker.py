@@ -97,6 +97,7 @@ class Worker:
                 source_refusal=source.refusal,
                 commit_refusal=lambda: flow.commit_refusal,
                 engine_restarting=lambda: engine.restarting,
+                in_engine=lambda: flow.in_engine,
             )
             await source.join(flow.assigned, flow.revoked)
 

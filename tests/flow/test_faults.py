@@ -148,6 +148,26 @@ async def test_an_engine_that_hangs_is_replaced_and_everything_in_it_replayed(ma
     assert len(world.results.records[0]) == 41, "nothing twice"
 
 
+async def test_a_suspect_that_hangs_while_its_partition_is_taken_away_does_not_keep_the_engine(make_world: MakeWorld):
+    """It was alone in the engine, so nothing else may enter; its lane is closed, so no head stands for it."""
+    world = make_world(2)
+    world.publish(1, 0, document="!hold")
+    worker = await world.start(engine__restart_period_seconds=0.000001, shutdown__revoke_seconds=0.1)
+    await world.until(lambda: len(worker.flow.in_engine) == 1, "it is in the engine")
+    await worker.flow.engine_hangs(EngineDead("does not give it back"))
+    await world.until(lambda: len(worker.flow.in_engine) == 1, "it is there again, alone")
+    other = await world.start()
+    world.publish(10, 0)
+    world.publish(10, 1)
+    await worker.flow.engine_hangs(EngineDead("does not give it back"))
+    await world.until(lambda: worker.engine._held or other.engine._held, "its next owner has it")
+    for owner in (worker, other):
+        owner.engine.release()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    assert (worker.flow.window.sequences, worker.flow.in_engine) == (0, set())
+
+
 async def until_silent(worker: FlowWorker) -> None:
     """Raises EngineDead once the engine does not answer a ping."""
     while True:

@@ -29,6 +29,7 @@ class Observed:
     source_refusal: str | None = None
     commit_refusal: str | None = None
     engine_restarting: bool = False
+    in_engine: set[object] = field(default_factory=set)
     lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -42,6 +43,7 @@ class Observed:
             lambda: self.source_refusal,
             lambda: self.commit_refusal,
             lambda: self.engine_restarting,
+            lambda: self.in_engine,
         )
         self.health.lifecycle = Lifecycle.RUNNING
         self.pass_time(1)
@@ -182,16 +184,27 @@ def test_a_long_request_that_comes_back_in_pieces_is_never_stuck(observed: Obser
     assert observed.not_live() == set()
 
 
-def test_a_head_that_does_not_come_back_is_told_of_the_engine_before_liveness_fails(observed: Observed) -> None:
+def test_what_the_engine_does_not_give_back_is_told_before_liveness_fails_whatever_became_of_its_lane(
+    observed: Observed,
+) -> None:
     """Whoever kills the worker first would leave the next owner without a suspect."""
     lane = observed.assign()
-    receive(lane, 2)
-    lane.start(lane.items[0], 0.0)
-    lane.items[0].outputs = [None]
-    observed.pass_time(STUCK_SECONDS)
-    with pytest.raises(PartitionStuck, match=r"<Lane requests\[3\] open watermark=0") as stuck:
+    receive(lane, 1)
+    observed.in_engine = {object()}
+    observed.pass_time(STUCK_SECONDS - 1)
+    lane.close()
+    receive(observed.assign(), 2)
+    observed.pass_time(1)
+    with pytest.raises(PartitionStuck, match="the engine has not given back") as stuck:
         observed.pass_time(2)
     assert stuck.value.in_engine
+    assert observed.not_live() == set()
+
+
+def test_an_engine_that_is_busy_for_long_but_gives_everything_back_is_not_stuck(observed: Observed) -> None:
+    for _ in range(10):
+        observed.in_engine = {object(), object()}
+        observed.pass_time(STUCK_SECONDS - 1)
     assert observed.not_live() == set()
 
 
