@@ -28,7 +28,7 @@ demo: setup-demo ## watch real requests become real scores, on this machine alon
 	@$(BIN)/scorestream demo
 
 test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
-	@$(BIN)/python -m pytest --durations=15 $(PYTEST)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=15 $(PYTEST)
 
 unit: setup-test ## only the tests that need no Kafka, Redis or engine
 	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
