@@ -9,7 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    InvalidMessageError,
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
 from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
 
@@ -20,6 +26,8 @@ from consumer.sections import Compression, KafkaSettings
 from schemas.headers import SOURCE_PARTITION
 
 _CLOSE_SECONDS = 5.0
+_REFUSALS = (InvalidMessageError, InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError)
+"""A broker's answers that concern one batch, not the producer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +45,25 @@ class BatchProducer:
     OutOfOrderSequence. So at most one batch of a partition is outstanding and none is queued behind it; and after
     any failure, or a cancelled write, the producer is discarded, because its sequence numbers, and what it may still
     send, are unknown. What is sent again may be there twice, never out of order at its first occurrence.
+
+    A partition whose batch was refused for what is in it gets a producer of its own from then on: it may be refused for
+    long, and each time the others would lose theirs.
     """
 
     def __init__(self, kafka: KafkaSettings, topic: str, max_message_bytes: int) -> None:
         self._kafka = kafka
         self._topic = topic
         self._max_message_bytes = max_message_bytes
-        self._session: _Session | None = None
+        self._sessions: dict[int | None, _Session] = {}
+        """By partition for those that are apart, by None for all others."""
+        self._apart: set[int] = set()
         self._starting = asyncio.Lock()
         self._one_outstanding: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._discarding: set[asyncio.Task[None]] = set()
 
     async def partitions(self) -> int:
         """Partitions of the topic, as far as the client knows. Raises DependencyUnavailable."""
-        async with self._attempt() as session:
+        async with self._attempt(None) as session:
             return len(await session.producer.partitions_for(self._topic))
 
     async def write(self, partition: int, messages: Sequence[Message]) -> None:
@@ -62,7 +75,7 @@ class BatchProducer:
         written = 0
         async with self._one_outstanding[partition]:
             while written < len(messages):
-                async with self._attempt() as session:
+                async with self._attempt(partition) as session:
                     await self._require(session, partition)
                     batch = self._fill(session.producer.create_batch(), messages[written:])
                     await self._acknowledged(session, batch, partition)
@@ -70,28 +83,26 @@ class BatchProducer:
 
     async def close(self) -> None:
         """Close with nothing outstanding; bounded, also when the broker is gone."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            session.discarded.set_result(None)
-            stopping = asyncio.create_task(session.producer.stop())
-            await asyncio.wait([stopping], timeout=_CLOSE_SECONDS)
-            if not stopping.done():
-                stopping.cancel()
-                await kafka_internals.abandon_producer(session.producer)
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*map(_close, sessions))
         if self._discarding:
             await asyncio.wait(self._discarding, timeout=_CLOSE_SECONDS)
 
     @asynccontextmanager
-    async def _attempt(self) -> AsyncIterator[_Session]:
+    async def _attempt(self, partition: int | None) -> AsyncIterator[_Session]:
         """Within the delivery deadline; a failure, or a cancelled write, discards the producer."""
         deadline_seconds = self._kafka.delivery_timeout_seconds
+        place = partition if partition in self._apart else None
         session = None
         try:
             async with asyncio.timeout(deadline_seconds):
-                session = await self._live()
+                session = await self._live(place)
                 yield session
         except (TimeoutError, KafkaError, asyncio.CancelledError) as error:
-            if session is not None:
+            if place is None and partition is not None and isinstance(error, _REFUSALS):
+                self._apart.add(partition)
+            elif session is not None:
                 self._discard(session)
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -134,29 +145,36 @@ class BatchProducer:
             # Nobody will ask for the outcome of a write that is given up.
             delivery.cancel()
 
-    async def _live(self) -> _Session:
+    async def _live(self, place: int | None) -> _Session:
         async with self._starting:
-            if self._session is None:
+            if place not in self._sessions:
                 producer = _producer(self._kafka, self._max_message_bytes)
                 session = _Session(producer, asyncio.get_running_loop().create_future())
                 try:
                     await producer.start()
-                    kafka_internals.pace_metadata_updates(producer)
                 except BaseException:
                     self._discard(session)
                     raise
-                self._session = session
-            return self._session
+                self._sessions[place] = session
+            return self._sessions[place]
 
     def _discard(self, session: _Session) -> None:
         if session.discarded.done():
             return
         session.discarded.set_result(None)
-        if self._session is session:
-            self._session = None
+        self._sessions = {place: one for place, one in self._sessions.items() if one is not session}
         ending = asyncio.create_task(kafka_internals.abandon_producer(session.producer))
         self._discarding.add(ending)
         ending.add_done_callback(self._discarding.discard)
+
+
+async def _close(session: _Session) -> None:
+    session.discarded.set_result(None)
+    stopping = asyncio.create_task(session.producer.stop())
+    await asyncio.wait([stopping], timeout=_CLOSE_SECONDS)
+    if not stopping.done():
+        stopping.cancel()
+        await kafka_internals.abandon_producer(session.producer)
 
 
 class KafkaResultWriter:

@@ -216,6 +216,32 @@ async def test_a_topic_limit_lowered_while_running_holds_the_lane(kafka: KafkaNo
     await writer.close()
 
 
+async def test_a_partition_whose_batches_are_refused_disturbs_no_other(kafka: KafkaNode) -> None:
+    """Again and again, as the path does it: what the others have under way is neither lost nor sent twice."""
+    cluster = BrokerCluster(kafka.bootstrap_servers)
+    await cluster.create(2)
+    writer = KafkaResultWriter(cluster.kafka, 4 * MAX_MESSAGE_BYTES)
+    refused = 0
+
+    async def be_refused() -> None:
+        nonlocal refused
+        for _ in range(5):
+            with contextlib.suppress(DependencyUnavailable):
+                await writer.write(0, [Message(None, b"x" * 2 * MAX_MESSAGE_BYTES, ())])
+            refused += 1
+
+    refusing = asyncio.create_task(be_refused())
+    numbers = []
+    while not refusing.done():
+        numbers.append(b"%d" % len(numbers))
+        await writer.write(1, [Message(None, numbers[-1], ())])
+    await writer.write(0, [Message(None, b"small", ())])
+    assert refused == 5
+    assert [record.value for record in await cluster.records(1)] == numbers
+    assert [record.value for record in await cluster.records(0)] == [b"small"]
+    await writer.close()
+
+
 async def until_taken(writer: KafkaResultWriter, partition: int, messages: list[Message]) -> None:
     """As the path does it: the same again until it is acknowledged."""
     async with asyncio.timeout(30):
