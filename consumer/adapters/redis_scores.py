@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
+from time import monotonic
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -18,6 +20,8 @@ from consumer.records import ScoreEntry
 from consumer.sections import RedisSettings
 from consumer.startup import RedisFacts, RedisRefused, Unreachable, check_prefix, owner_key, refuse
 
+_CLAIM_SECONDS = 10.0
+"""Between two claims of the prefix."""
 _SCRIPT = Path(__file__).with_suffix(".lua").read_text(encoding="ascii")
 
 
@@ -31,14 +35,19 @@ class RedisScores:
         self._settings = settings
         self._client = _client(settings)
         self._write = self._client.register_script(_SCRIPT)
+        self._owner: str | None = None
+        self._claim_again_at = inf
         self._prefix = settings.prefix.encode()
 
     async def write(self, entries: Sequence[ScoreEntry]) -> int:
         """Write what the fence allows, publish all; returns how many writes were refused.
 
         Raises DependencyUnavailable; then any of the entries may be written, and all can be written again. Raises
-        SettingsInvalid when Redis does not take the user or password any more: trying again cannot help.
+        SettingsInvalid when Redis does not take the user or password any more, or somebody else has claimed the prefix:
+        trying again cannot help.
         """
+        if self._owner is not None and monotonic() >= self._claim_again_at:
+            await self.claim_prefix(self._owner)
         keys = [self._prefix + entry.id.encode() for entry in entries]
         arguments = [self._settings.notify.value.upper().encode()]
         for entry in entries:
@@ -54,13 +63,17 @@ class RedisScores:
                 return int(await self._write(keys=keys, args=arguments))
 
     async def claim_prefix(self, owner: str) -> None:
-        """Claim the key prefix for `owner`, once and for all. Raises SettingsInvalid when somebody else has it."""
+        """Claim the key prefix for `owner`, from now on. Raises SettingsInvalid when somebody else has it.
+
+        Redis may lose the claim, when it comes back empty: it is made again now and then.
+        """
         key = owner_key(self._settings.prefix)
         with _mapped_errors(self._settings):
             async with asyncio.timeout(self._settings.timeout_seconds):
                 await self._client.set(key, owner, nx=True)
                 holder = await self._client.get(key)
         refuse([check_prefix(self._settings.prefix, owner, _text(holder))])
+        self._owner, self._claim_again_at = owner, monotonic() + _CLAIM_SECONDS
 
     async def close(self) -> None:
         """Close the connections."""

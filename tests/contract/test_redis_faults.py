@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
+from consumer.adapters import redis_scores
 from consumer.adapters.redis_scores import RedisScores, read_facts
 from consumer.errors import DependencyUnavailable, SettingsInvalid
 from consumer.sections import RedisNotify, RedisSettings
@@ -58,6 +59,20 @@ async def test_a_prefix_belongs_to_one_owner(redis_cache: RedisCache) -> None:
     facts = await read_facts(redis_cache.settings)
     assert isinstance(facts, RedisFacts)
     assert facts.prefix_owner == "cluster/topic/group"
+
+
+async def test_a_prefix_is_claimed_again_where_redis_came_back_empty(
+    redis_cache: RedisCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_scores, "_CLAIM_SECONDS", 0.0)
+    await redis_cache.store.claim_prefix("cluster/topic/group")
+    key = owner_key(redis_cache.prefix)
+    await redis_cache.client.delete(key)
+    await redis_cache.store.write([entry()])
+    assert await redis_cache.client.get(key) == b"cluster/topic/group"
+    await redis_cache.client.set(key, "cluster/topic/shadow")
+    with pytest.raises(SettingsInvalid, match="cluster/topic/shadow"):
+        await redis_cache.store.write([entry()])
 
 
 @pytest_asyncio.fixture
