@@ -26,7 +26,8 @@ from consumer.sections import Compression, KafkaSettings
 from schemas.headers import SOURCE_PARTITION
 
 _CLOSE_SECONDS = 5.0
-_REFUSALS = (InvalidMessageError, InvalidTimestampError, MessageSizeTooLargeError, RecordListTooLargeError)
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_REFUSALS = (InvalidMessageError, InvalidTimestampError, *_TOO_LARGE)
 """A broker's answers that concern one batch, not the producer."""
 
 
@@ -57,6 +58,11 @@ class BatchProducer:
         self._sessions: dict[int | None, _Session] = {}
         """By partition for those that are apart, by None for all others."""
         self._apart: set[int] = set()
+        self._most_records: dict[int, int] = {}
+        """Of one batch, where the broker has refused larger ones: the topic's limit was lowered under us.
+
+        It does not grow again: each refusal sends what stood before it twice.
+        """
         self._starting = asyncio.Lock()
         self._one_outstanding: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._discarding: set[asyncio.Task[None]] = set()
@@ -77,8 +83,9 @@ class BatchProducer:
             while written < len(messages):
                 async with self._attempt(partition) as session:
                     await self._require(session, partition)
-                    batch = self._fill(session.producer.create_batch(), messages[written:])
-                    await self._acknowledged(session, batch, partition)
+                    most = self._most_records.get(partition, len(messages))
+                    batch = self._fill(session.producer.create_batch(), messages[written : written + most])
+                    await self._taken(session, batch, partition)
                 written += batch.record_count()
 
     async def close(self) -> None:
@@ -133,6 +140,14 @@ class BatchProducer:
             raise DependencyUnavailable(
                 "kafka", f"{self._topic} has {len(known)} partitions, {partition} is not among them: add partitions"
             )
+
+    async def _taken(self, session: _Session, batch: BatchBuilder, partition: int) -> None:
+        count = batch.record_count()
+        try:
+            await self._acknowledged(session, batch, partition)
+        except _TOO_LARGE:
+            self._most_records[partition] = max(1, count // 2)
+            raise
 
     async def _acknowledged(self, session: _Session, batch: BatchBuilder, partition: int) -> None:
         delivery = await session.producer.send_batch(batch, self._topic, partition=partition)

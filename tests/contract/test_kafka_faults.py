@@ -216,6 +216,19 @@ async def test_a_topic_limit_lowered_while_running_holds_the_lane(kafka: KafkaNo
     await writer.close()
 
 
+async def test_a_topic_limit_lowered_while_running_lets_small_messages_pass_in_smaller_batches(
+    kafka: KafkaNode,
+) -> None:
+    cluster = BrokerCluster(kafka.bootstrap_servers)
+    await cluster.create(1)
+    writer = KafkaResultWriter(cluster.kafka, 100 * MAX_MESSAGE_BYTES)
+    values = [b"%d" % number + b"x" * (MAX_MESSAGE_BYTES // 5) for number in range(50)]
+    await until_taken(writer, 0, [Message(None, value, ()) for value in values])
+    taken = [record.value for record in await cluster.records(0)]
+    assert list(dict.fromkeys(taken)) == values, "in order, whatever went again"
+    await writer.close()
+
+
 async def test_a_partition_whose_batches_are_refused_disturbs_no_other(kafka: KafkaNode) -> None:
     """Again and again, as the path does it: what the others have under way is neither lost nor sent twice."""
     cluster = BrokerCluster(kafka.bootstrap_servers)
