@@ -93,7 +93,7 @@ def read_stamp() -> dict[str, Any]:
 
 def packages(engine: str, groups: list[str]) -> list[str]:
     """Arguments of `uv pip install`: this project with its extras, and the groups."""
-    arguments = ["--editable", f".[{engine},demo,bench]"]
+    arguments = ["--editable", f".[{engine},demo]"]
     for group in groups:
         arguments += ["--group", group]
     return arguments
