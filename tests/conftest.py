@@ -24,25 +24,14 @@ hypothesis.settings.load_profile("scorestream")
 
 CreateTopics = Callable[..., Awaitable[dict[str, str]]]
 MARKED_BY_FIXTURE = ("kafka", "redis")
-WITHOUT_SERVERS = [Path(__file__).parent / name for name in ("unit", "flow")]
-ENGINE_TESTS = Path(__file__).parent / "integration" / "engine"
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that uses a server's fixture carries its marker, so that `-m "not kafka"` needs no care.
-
-    Where two processes share the tests, one has those with the real engine, which compute, and one those with servers,
-    which wait; whoever is done takes of the others.
-    """
+    """A test that uses a server's fixture carries its marker, so that `-m "not kafka"` needs no care."""
     for item in items:
         for name in MARKED_BY_FIXTURE:
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(name)
-        if item.get_closest_marker("vllm") or ENGINE_TESTS in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("engine"))
-        elif not any(folder in item.path.parents for folder in WITHOUT_SERVERS):
-            item.add_marker(pytest.mark.xdist_group("servers"))
 
 
 @pytest.hookimpl(trylast=True)
