@@ -120,7 +120,7 @@ IMPOSSIBLE = [
     Impossible("a model folder that is not there", ("/no/such/model",), VLLM | {"engine.model": "/no/such/model"}),
     Impossible(
         "a model that can do nothing",
-        ("LlamaForCausalLM is not supported", "Supported:"),
+        ("nothing says how this LlamaForCausalLM scores", "set engine.reranker.template"),
         VLLM | {"engine.model": "FOLDER"},
     ),
     Impossible(
