@@ -114,7 +114,7 @@ class Health:
         self._entered: dict[object, float] = {}
 
     def look(self, now: float) -> None:
-        """Once every LOOK_SECONDS. Raises PartitionStuck when a lane has been stuck for too long.
+        """Once every LOOK_SECONDS. Raises PartitionStuck when a lane, or the engine, has been stuck for too long.
 
         Only time in which the loop ran counts against a lane: after a stall (SIGSTOP, a paused machine) nothing can
         have moved yet.

@@ -178,14 +178,16 @@ class Worker:
             self._health.look(self._clock.monotonic())
 
     async def _look(self, flow: Flow) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            try:
-                self._health.look(self._clock.monotonic())
-            except PartitionStuck as stuck:
-                if not stuck.in_engine:
-                    raise
-                await flow.engine_hangs(EngineDead(str(stuck)))
+        # Another engine may take minutes to start; looks that did not come meanwhile would be a loop that lags.
+        async with asyncio.TaskGroup() as replacing:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                try:
+                    self._health.look(self._clock.monotonic())
+                except PartitionStuck as stuck:
+                    if not stuck.in_engine:
+                        raise
+                    replacing.create_task(flow.engine_hangs(EngineDead(str(stuck))))
 
     async def _ping(self, flow: Flow, engine: ScoringEngine) -> None:
         """Of an engine that hangs, and of one that died idle, nothing else tells."""
