@@ -28,9 +28,10 @@ def softmax(logits: Float32s) -> Float32s:
 @_quiet
 def unit(vectors: Float32s) -> Float32s:
     """Each vector of the last axis at length 1; a vector without a length becomes NaN, so that it is refused."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    # In float32 the squares of small numbers are nothing, and those of large ones infinite.
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
     usable = np.isfinite(lengths) & (lengths > 0)
-    return np.asarray(vectors / np.where(usable, lengths, np.float32("nan")), dtype=np.float32)
+    return np.asarray(vectors / np.where(usable, lengths, np.nan), dtype=np.float32)
 
 
 @_quiet
