@@ -11,15 +11,13 @@ not acknowledged has been committed, so whoever comes next finds all of it again
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
+from consumer.arrivals import Arrivals
 from consumer.clock import Clock
 from consumer.committer import Committer
 from consumer.delivery import Delivery
@@ -27,7 +25,7 @@ from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.fence import StallFence
 from consumer.forming import Former, MicroBatch
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter, ScoreStore
-from consumer.item import Item, ItemState, Scored
+from consumer.item import Item, Scored
 from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.membership import Membership
@@ -49,13 +47,6 @@ FETCH_WAIT_SECONDS = 0.2
 """How long an intake with nothing to take waits inside the client before it looks at the lanes' room again."""
 LOOK_SECONDS = 0.2
 """Between two looks at the time; far below half a session."""
-PREPARE_RECORDS, PREPARE_BYTES = 64, 256 * 1024
-"""Decoded and tokenised at once: enough to batch the tokenizer, little enough to start the engine early."""
-
-SPOILT = "the engine failed on this request"
-DEADLY = "the engine died, or stopped to answer, twice while it had nothing but this request"
-
-log = structlog.get_logger()
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -86,17 +77,16 @@ class Flow:
         self._settings = settings
         self._clock = clock
         self._stages = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stages")
-        self._arrivals: deque[tuple[Item, int]] = deque()
+        self._arrivals = Arrivals()
         self._emitting: set[Lane] = set()
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
-        self._arrived, self._admission, self._settled = Signal(), Signal(), Signal()
-        self._progress, self._stalled = Signal(), Signal()
+        self._admission, self._settled, self._progress, self._stalled = Signal(), Signal(), Signal(), Signal()
         self._suspects = Suspects()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
         self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
-        self._settlement = Settlement(answerer, clock, self._emit_from, self._arrive)
-        self._recovery = Recovery(ports.engine, self._suspects, self._committer, self._reject)
+        self._settlement = Settlement(answerer, clock, self._emit_from, self._arrivals.add)
+        self._recovery = Recovery(ports.engine, self._suspects, self._committer, self._settlement)
         self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
         self._membership = Membership(
             source=ports.source,
@@ -142,24 +132,17 @@ class Flow:
         items = self.ledger.receive(partition, records, next_offset, self._clock.monotonic())
         self.tally.received += len(items)
         if items and items[0].lane.may_start:
-            self._arrive(items)
-
-    def _arrive(self, items: Iterable[Item]) -> None:
-        self._arrivals.extend((item, item.attempt) for item in items if item.state is ItemState.RECEIVED)
-        self._arrived.notify()
+            self._arrivals.add(items)
 
     # ---------------------------------------------------------------------------------------- decode, prepare
 
     async def _prepare(self) -> None:
         """Bytes to token ids, in batches, outside the event loop."""
         while True:
-            while not self._arrivals:
-                await self._arrived.wait()
-            items = self._next_arrivals()
-            attempts = [item.attempt for item in items]
+            attempts = await self._arrivals.next_batch()
             prepare = partial(self._preparer.prepare, now_unix_ms=self._clock.unix_ms())
-            prepared_batch = await self._in_thread(prepare, [item.record for item in items])
-            for item, attempt, prepared in zip(items, attempts, prepared_batch, strict=True):
+            prepared_batch = await self._in_thread(prepare, [item.record for item, _ in attempts])
+            for (item, attempt), prepared in zip(attempts, prepared_batch, strict=True):
                 self._prepared(item, attempt, prepared)
             self._admission.notify()
 
@@ -174,7 +157,7 @@ class Flow:
             self._answered(item, attempt, self._answerer.answer(item.record, attempt, prepared, ()))
         elif self._suspects.recognise(item):
             item.prepared = prepared
-            self._reject(item)
+            self._recovery.reject(item)
         else:
             item.lane.make_ready(item, prepared, self._clock.monotonic())
 
@@ -182,16 +165,6 @@ class Flow:
         """Somebody else's code, beside the path: what it delays is its own record."""
         then(await outcome.work())
         self._admission.notify()
-
-    def _next_arrivals(self) -> list[Item]:
-        items: list[Item] = []
-        size_bytes = 0
-        while self._arrivals and len(items) < PREPARE_RECORDS and size_bytes < PREPARE_BYTES:
-            item, attempt = self._arrivals.popleft()
-            if item.state is ItemState.RECEIVED and item.attempt == attempt:
-                items.append(item)
-                size_bytes += item.record.size_bytes
-        return items
 
     # ------------------------------------------------------------------------------------------ admit -> engine
 
@@ -226,8 +199,8 @@ class Flow:
             await self._recovery.engine_died(batch, death)
             return
         except MicroBatchFailed as failure:
-            if batch in self._recovery.inside:
-                self._divide(batch, failure)
+            for half in self._recovery.divided(batch, failure):
+                self._enter_engine(half)
             return
         finally:
             self._recovery.inside.discard(batch)
@@ -250,23 +223,10 @@ class Flow:
         else:
             self._settlement.settle(item, outcome)
 
-    def _divide(self, batch: MicroBatch, failure: MicroBatchFailed) -> None:
-        """Once more in halves, until the record that spoils it is alone: only that one pays."""
-        if len(batch.pieces) > 1:
-            for half in batch.halves():
-                self._enter_engine(half)
-            return
-        for item in batch.items_inside():
-            log.error("the engine failed on one record", lane=repr(item.lane), offset=item.offset, exc_info=failure)
-            self._settlement.refuse(item, ErrorCode.INTERNAL, SPOILT)
-
     async def engine_hangs(self, silence: EngineDead) -> None:
         """The engine lives and does not answer: as if it had died. Raises EngineDead when it may not be restarted."""
         await self._recovery.replace_engine(silence)
         self._admission.notify()
-
-    def _reject(self, item: Item) -> None:
-        self._settlement.refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
 
     def _answer(self, scored: Sequence[Scored]) -> list[Outcome | Later[Outcome]]:
         return [self._answerer.answer(*one) for one in scored]
@@ -319,7 +279,7 @@ class Flow:
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """New lanes; see Membership."""
         for lane in await self._membership.assigned(partitions):
-            self._arrive(lane.items)
+            self._arrivals.add(lane.items)
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Finish these lanes within the revoke budget; see Membership."""

@@ -1,33 +1,42 @@
-"""An engine that died or hangs: what was inside is suspected and put back, and the engine is restarted in place."""
+"""What happens to the records on which the engine failed.
+
+It died or hangs: what was inside is suspected and put back, and the engine is restarted in place. It lives, and failed
+on one micro-batch: that one goes again in halves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import structlog
 
 from consumer.committer import Committer
-from consumer.errors import EngineDead
+from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.forming import MicroBatch
 from consumer.item import Item
 from consumer.revival import RevivableEngine
+from consumer.settlement import Settlement
 from consumer.suspects import Suspects
+from schemas.errors import ErrorCode
+
+SPOILT = "the engine failed on this request"
+DEADLY = "the engine died, or stopped to answer, twice while it had nothing but this request"
 
 log = structlog.get_logger()
 
 
 class Recovery:
-    """Knows what is inside the engine. `reject` answers a record that has killed the engine often enough."""
+    """Knows what is inside the engine."""
 
     def __init__(
-        self, engine: RevivableEngine, suspects: Suspects, committer: Committer, reject: Callable[[Item], None]
+        self, engine: RevivableEngine, suspects: Suspects, committer: Committer, settlement: Settlement
     ) -> None:
         self.inside: set[MicroBatch] = set()
         self.engine_lives = True
         self._engine = engine
         self._suspects = suspects
         self._committer = committer
-        self._reject = reject
+        self._settlement = settlement
 
     async def engine_died(self, batch: MicroBatch, death: EngineDead) -> None:
         """Each micro-batch that was inside brings the same news; the first one counts. Raises as `replace_engine`."""
@@ -47,7 +56,7 @@ class Recovery:
         self.inside.clear()
         log.error("engine died", reason=str(death), records_inside=len(suspected))
         if guilty := self._suspects.accuse(suspected):
-            self._reject(guilty)
+            self.reject(guilty)
         for item in sorted(suspected, key=lambda item: item.offset, reverse=True):
             item.lane.replay(item)
         try:
@@ -56,3 +65,18 @@ class Recovery:
             await self._committer.commit()
             raise
         self.engine_lives = True
+
+    def reject(self, item: Item) -> None:
+        """The answer to a record that has killed the engine often enough."""
+        self._settlement.refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
+
+    def divided(self, batch: MicroBatch, failure: MicroBatchFailed) -> Iterable[MicroBatch]:
+        """What to try again: halves, until the record that spoils it is alone. Only that one pays, and is answered."""
+        if batch not in self.inside:
+            return ()
+        if len(batch.pieces) > 1:
+            return batch.halves()
+        for item in batch.items_inside():
+            log.error("the engine failed on one record", lane=repr(item.lane), offset=item.offset, exc_info=failure)
+            self._settlement.refuse(item, ErrorCode.INTERNAL, SPOILT)
+        return ()
