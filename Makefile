@@ -39,16 +39,18 @@ parity: setup-test ## how far every kind of model is from transformers in float3
 chaos: setup-test kafka ## strike at random for MINUTES=10 under load, then verify (ENGINE=vllm: the real engine)
 	@$(BIN)/python -m tests.chaos faults --engine $(DRILL_ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: setup-test ## ruff, mypy, import-linter, docs/settings.md up to date
+lint: setup-test ## ruff, mypy, import-linter, generated pages up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/mypy scripts tests/conftest.py tests/services tests/models tests/parity tests/fuzz tests/chaos
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
+	@$(BIN)/python -m scripts.metrics_reference --check
 
-docs: setup-test ## write docs/settings.md and the contract's schemas from the models
+docs: setup-test ## write docs/settings.md, docs/metrics.md and the contract's schemas from the models
 	@$(BIN)/python -m scripts.settings_reference
+	@$(BIN)/python -m scripts.metrics_reference
 	@$(BIN)/python -m schemas.export
 
 # Before the tests, so that no test's time limit pays for a download.

@@ -1,0 +1,206 @@
+"""Metrics of what stands around the work: partitions, the group, the sinks, the process."""
+
+from consumer.health import Condition, Lifecycle
+from consumer.metrics.definition import counter, gauge, histogram
+from consumer.metrics.work import DURATION_BUCKETS_SECONDS
+
+HOLDS = {
+    "results topic": "results_topic",
+    "dead-letter topic": "dead_letter_topic",
+    "redis": "redis",
+    "breaker": "breaker",
+}
+"""What can hold a lane, by the name that the lane has for it."""
+SINKS = ("results", "dead_letters", "redis")
+PARTITION: dict[str, None] = {"topic": None, "partition": None}
+
+# ---------------------------------------------------------------------------------------------------- partitions
+
+PARTITIONS = gauge(
+    "partitions",
+    "Partitions that this worker owns. closing: it finishes what it has started, before they go to another worker.",
+    "0 on some workers: more workers than partitions. closing for long: scorestream_rebalance_duration_seconds.",
+    state=("open", "closing"),
+)
+PARTITIONS_HELD = gauge(
+    "partitions_held",
+    "Partitions whose requests wait for something, by what that is.",
+    "Above 0 for a minute: that topic or Redis does not take our writes, and nothing is lost meanwhile. breaker: most "
+    "requests fail through this deployment's fault (a wrong model or revision?); one is tried every "
+    "breaker.probe_seconds, and the first success lets the partition go on.",
+    reason=tuple(HOLDS.values()),
+)
+BREAKER_OPENS = counter(
+    "breaker_opens",
+    "How often the breaker began to hold a partition.",
+    "Any: compare with the last deployment; scorestream_refused_records_total has the codes that led to it.",
+)
+LAG = gauge(
+    "partition_lag_records",
+    "Offsets from the committed one to the end of the partition, for transactions the last stable one. Read every "
+    "5 s; compacted records and transaction markers count.",
+    "Grows on all partitions: too few workers. On one: a hot key, or the partition is held or stuck.",
+    **PARTITION,
+)
+LAG_AGE = gauge(
+    "lag_age_seconds",
+    "How long ago the ends of the partitions were read.",
+    "Above 30 s: the broker does not answer, and lag is as old as that.",
+)
+LAG_READS_FAILED = counter("lag_reads_failed", "Ends of partitions that could not be read.", "See lag_age_seconds.")
+IN_FLIGHT = gauge(
+    "partition_inflight_records",
+    "Requests of the partition that were received and whose answers are not acknowledged.",
+    "At scorestream_inflight_limit_records: the partition's window is full. Its throughput is at most that, divided by "
+    "the time of its slowest request.",
+    **PARTITION,
+)
+IN_FLIGHT_LIMIT = gauge("inflight_limit_records", "The most such requests of one partition.", "limits.lane_records.")
+UNCOMMITTED = gauge(
+    "partition_uncommitted_records",
+    "Answers of the partition that are acknowledged and whose offsets are not committed: what would be there twice if "
+    "the worker was killed now.",
+    "At limits.max_uncommitted_records the partition waits for its commit: look at scorestream_commits_total.",
+    **PARTITION,
+)
+OLDEST_AGE = gauge(
+    "partition_oldest_age_seconds",
+    "Age, by its Kafka timestamp, of the oldest request in flight of the partition; 0 when there is none.",
+    "What the next answer's age will be at least. High with lag: a backlog.",
+    **PARTITION,
+)
+HEAD_WAIT = gauge(
+    "partition_head_wait_seconds",
+    "How long ago this worker received the request at the head of the partition; 0 when there is none.",
+    "All behind it waits for it. High on one partition: that request is slow, or the partition is held or stuck. "
+    "Above health.stuck_seconds without a hold the worker is not live.",
+    **PARTITION,
+)
+IN_FLIGHT_BYTES = gauge(
+    "inflight_bytes",
+    "Estimated memory of all requests in flight.",
+    "At its limit nothing more is read: payloads are large, or results wait for a sink.",
+)
+IN_FLIGHT_BYTES_LIMIT = gauge("inflight_limit_bytes", "The most of it.", "limits.memory_bytes.")
+
+# ------------------------------------------------------------------------------------------- group and commits
+
+REBALANCES = counter(
+    "rebalances",
+    "assigned: the group gave this worker an assignment; revoked: it gave partitions back in time; lost: the group had "
+    "counted it out, and their next owners do again what it had in flight.",
+    "More than one every few minutes without a deployment: workers die, or sessions expire. lost: the process was "
+    "frozen or cut off for kafka.session_timeout_seconds.",
+    event=("assigned", "revoked", "lost"),
+)
+REBALANCE_DURATION = histogram(
+    "rebalance_duration_seconds",
+    "From giving the old assignment back to having the new one. Nothing new is read meanwhile.",
+    "Near kafka.rebalance_timeout_seconds: a member does not answer, and the group waits for it.",
+    DURATION_BUCKETS_SECONDS,
+)
+COMMITS = counter(
+    "commits",
+    "Commits, by what the broker said.",
+    "refused for longer than a rebalance: this worker is out of the group, or an ACL forbids it; ask /readyz. No "
+    "growth of ok with lag: nothing is answered.",
+    outcome=("ok", "refused"),
+)
+COMMIT_DURATION = histogram(
+    "commit_duration_seconds",
+    "Of a commit, the refused ones included.",
+    "Near commit.timeout_seconds: the group's coordinator is slow.",
+    DURATION_BUCKETS_SECONDS,
+)
+FENCE_CLOSED = gauge(
+    "stall_fence_closed",
+    "1 while nothing is emitted, because the process was frozen and no commit has been accepted since.",
+    "1 for longer than a few seconds: the broker refuses the commits; ask /readyz.",
+)
+
+# ----------------------------------------------------------------------------------------------------- the sinks
+
+SINK_WRITES = counter(
+    "sink_writes",
+    "Writes to a topic or to Redis, each of up to limits.chunk_records records.",
+    "failed is tried again until it works, and holds its partition meanwhile; redis.mode best_effort gives up. Steady "
+    "growth: that server, its quota or its ACLs.",
+    sink=SINKS,
+    outcome=("ok", "failed"),
+)
+SINK_WRITE_DURATION = histogram(
+    "sink_write_duration_seconds",
+    "Of a write, the failed ones included.",
+    "Grows before writes fail. results: the brokers' replication; redis: its slow log.",
+    DURATION_BUCKETS_SECONDS,
+    sink=SINKS,
+)
+REDIS_REFUSED = counter(
+    "redis_refused_writes",
+    "Results that Redis did not take, because it holds a newer one for that id.",
+    "Some after a replay or a crash are as it should be. Many in normal running: two producers use the same ids.",
+)
+REDIS_LOST = counter(
+    "redis_lost_writes",
+    "Results that Redis does not have, because it failed and redis.mode is best_effort.",
+    "They are on the results topic. Growth: Redis is away.",
+)
+
+# --------------------------------------------------------------------------------------------------- the process
+
+LIFECYCLE = gauge(
+    "lifecycle",
+    "1 for the state in which the process is, 0 for the others.",
+    "starting or warming for longer than engine.start_timeout_seconds: the log says what it waits for.",
+    state=tuple(state.value for state in Lifecycle),
+)
+LIVE = gauge("live", "What /livez says: 1 for 200, 0 for 503.", "0: the process is about to be restarted.")
+READY = gauge(
+    "ready",
+    "What /readyz says: 1 for 200, 0 for 503.",
+    "0 for minutes while running: scorestream_condition says why, /readyz with the details.",
+)
+CONDITION = gauge(
+    "condition",
+    "1 for each thing that /readyz or /livez says is wrong.",
+    "The table at the top of consumer/health.py says what each means, and whether the process then ends.",
+    condition=tuple(condition.value for condition in Condition),
+)
+BUILD_INFO = gauge(
+    "build_info",
+    "Always 1; the versions are its labels. `engine_version` is empty for the scripted engine.",
+    "More than one version for long: a deployment has not finished.",
+    version=None,
+    engine_version=None,
+)
+MODEL_INFO = gauge(
+    "model_info",
+    "Always 1 once the model is loaded; what it is are its labels.",
+    "Two fingerprints in one group: the same request gets different scores, depending on its partition.",
+    model=None,
+    revision=None,
+    fingerprint=None,
+    dtype=None,
+    kind=None,
+)
+
+SECTIONS = {
+    "Partitions": (
+        PARTITIONS,
+        PARTITIONS_HELD,
+        BREAKER_OPENS,
+        LAG,
+        LAG_AGE,
+        LAG_READS_FAILED,
+        IN_FLIGHT,
+        IN_FLIGHT_LIMIT,
+        UNCOMMITTED,
+        OLDEST_AGE,
+        HEAD_WAIT,
+        IN_FLIGHT_BYTES,
+        IN_FLIGHT_BYTES_LIMIT,
+    ),
+    "Group and commits": (REBALANCES, REBALANCE_DURATION, COMMITS, COMMIT_DURATION, FENCE_CLOSED),
+    "The sinks": (SINK_WRITES, SINK_WRITE_DURATION, REDIS_REFUSED, REDIS_LOST),
+    "The process": (LIFECYCLE, LIVE, READY, CONDITION, BUILD_INFO, MODEL_INFO),
+}
