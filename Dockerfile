@@ -8,7 +8,8 @@ COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas
 COPY consumer consumer
 COPY producer_tools producer_tools
-RUN uv pip install --system --no-cache --torch-backend cpu ".[cpu]" \
+# The worker's user cannot write bytecode here: without, each process of an engine compiles torch and vLLM at every start.
+RUN uv pip install --system --no-cache --compile-bytecode --torch-backend cpu ".[cpu]" \
     && mkdir -p /home/scorestream/.cache/huggingface && chown -R 2000:0 /home/scorestream
 USER 2000:0
 # The user has no name in /etc/passwd; torch asks for one.
@@ -27,7 +28,7 @@ COPY consumer consumer
 COPY producer_tools producer_tools
 # What the image pins, above all vLLM's own dependencies, stays as it was tested there: only what is missing is added.
 RUN uv pip freeze --system > /tmp/image.txt \
-    && uv pip install --system --no-cache --constraint /tmp/image.txt . \
+    && uv pip install --system --no-cache --compile-bytecode --constraint /tmp/image.txt . \
     && rm /tmp/image.txt \
     && mkdir -p /home/scorestream/.cache/huggingface && chown -R 2000:0 /home/scorestream
 USER 2000:0

@@ -15,6 +15,9 @@ KIND ?=
 # More arguments for pytest: make test PYTEST="-k redis -x"
 PYTEST ?=
 
+# Images often set it. Each of an engine's processes would then compile torch and vLLM anew: half of every start.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
