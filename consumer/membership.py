@@ -17,6 +17,7 @@ from consumer.fence import StallFence
 from consumer.interfaces import RecordSource
 from consumer.lane import Lane
 from consumer.ledger import Ledger
+from consumer.metrics.telemetry import Telemetry
 from consumer.records import TopicPartition
 from consumer.signals import Signal
 from consumer.suspects import Suspects
@@ -35,6 +36,7 @@ class Membership:
         committer: Committer,
         fence: StallFence,
         suspects: Suspects,
+        telemetry: Telemetry,
         progress: Signal,
         stop_delivery: Callable[[Lane], None],
     ) -> None:
@@ -43,6 +45,7 @@ class Membership:
         self._committer = committer
         self._fence = fence
         self._suspects = suspects
+        self._telemetry = telemetry
         self._progress = progress
         self._stop_delivery = stop_delivery
 
@@ -52,6 +55,7 @@ class Membership:
         What they receive meanwhile waits until the previous owners' suspects are known; returns the lanes then.
         """
         lanes = self._ledger.assigned(partitions)
+        self._telemetry.assigned()
         self._fence.open()
         self._progress.notify()
         try:
@@ -68,9 +72,11 @@ class Membership:
         At once when the group has counted this worker out already: the next owners do all of it again.
         """
         lanes = self._ledger.begin_closing(partitions)
+        self._telemetry.releases()
         if not self._source.counted_in():
             log.warning("lost", lanes=[repr(lane) for lane in lanes])
             self._end(lanes)
+            self._telemetry.released("lost")
             return
         self._progress.notify()
         try:
@@ -79,8 +85,10 @@ class Membership:
                     await self._progress.wait()
         except TimeoutError:
             log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.unfinished])
+        how = "unfinished" if any(lane.unfinished for lane in lanes) else "revoked"
         await self._committer.commit()
         self._end(lanes)
+        self._telemetry.released(how)
 
     def _end(self, lanes: Iterable[Lane]) -> None:
         self._ledger.close(lanes)

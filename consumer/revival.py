@@ -28,6 +28,8 @@ class RevivableEngine:
         self._revived_at: float | None = None
         self.restarting = False
         """There is no engine now: the next one is being started."""
+        self.deaths = 0
+        self.restarts = 0
 
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch, one future, as every engine's."""
@@ -47,6 +49,7 @@ class RevivableEngine:
 
     async def revive(self, death: EngineDead) -> None:
         """A new engine in place of the dead one. Raises the death again when that was tried too short a time ago."""
+        self.deaths += 1
         now = self._clock.monotonic()
         if self._revived_at is not None and now - self._revived_at < self._period_seconds:
             raise death
@@ -58,4 +61,5 @@ class RevivableEngine:
             self._engine = await self._start()
         finally:
             self.restarting = False
+        self.restarts += 1
         log.info("engine restarted", seconds=round(self._clock.monotonic() - now, 1))

@@ -13,6 +13,7 @@ from consumer.lane import Lane
 from consumer.records import Outcome
 from consumer.stages.answer import Answerer
 from consumer.stages.prepare import refusal_for
+from consumer.tally import Tally
 from schemas.errors import ErrorCode
 
 log = structlog.get_logger()
@@ -25,11 +26,13 @@ class Settlement:
         self,
         answerer: Answerer,
         clock: Clock,
+        tally: Tally,
         emit_from: Callable[[Lane], None],
         arrive: Callable[[Iterable[Item]], None],
     ) -> None:
         self._answerer = answerer
         self._clock = clock
+        self._tally = tally
         self._emit_from = emit_from
         self._arrive = arrive
 
@@ -45,6 +48,7 @@ class Settlement:
         held = lane.breaker.open
         if not lane.breaker.admits(outcome.code, now):
             lane.try_again()
+            self._tally.breaker_opens += "breaker" not in lane.holds
             lane.holds.add("breaker")
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return

@@ -27,6 +27,9 @@ class Suspects:
         self.told = 0
         """Of these the next owners know; see Committer."""
 
+    def __len__(self) -> int:
+        return len(self._kills)
+
     def accuse(self, in_engine: Collection[Item]) -> Item | None:
         """The engine died with these in it; returns the one that has now killed it often enough, if any."""
         for item in in_engine:

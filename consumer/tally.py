@@ -15,8 +15,9 @@ class Tally:
     scored_sequences: int = 0
     scored_tokens: int = 0
     answered: int = 0
-    dead_letters: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    breaker_opens: int = 0
     fence_refusals: int = 0
     """Writes that Redis refused because it holds a newer answer."""
     cache_losses: int = 0
@@ -27,11 +28,17 @@ class Tally:
         for item in items:
             if item.outcome is None:
                 continue
-            self.dead_letters += item.outcome.dead_letter is not None
             if item.outcome.code is None:
                 self.answered += 1
-            else:
-                self.refused[item.outcome.code.value] += 1
+                continue
+            self.refused[item.outcome.code.value] += 1
+            if item.outcome.dead_letter is not None:
+                self.dead_letters[item.outcome.code.value] += 1
+
+    @property
+    def delivered_records(self) -> int:
+        """Answered, well or not."""
+        return self.answered + self.refused.total()
 
     def line(self) -> dict[str, object]:
         """Keys and values of one log line."""
@@ -39,7 +46,7 @@ class Tally:
             "received": self.received,
             "answered": self.answered,
             "refused": dict(self.refused),
-            "dead_letters": self.dead_letters,
+            "dead_letters": self.dead_letters.total(),
             "scored_sequences": self.scored_sequences,
             "scored_tokens": self.scored_tokens,
             "fence_refusals": self.fence_refusals,

@@ -21,6 +21,7 @@ from consumer.adapters.kafka_source import KafkaSource
 from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES, missing_codecs
 from consumer.adapters.kafka_topics import read_facts as read_kafka_facts
 from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWriter
+from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.clock import SystemClock
@@ -28,7 +29,10 @@ from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, S
 from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
 from consumer.interfaces import ScoringEngine, Task, TextEncoder
-from consumer.loading import find_processors, load_model, load_processors, start_engine
+from consumer.loading import engine_version, find_processors, load_model, load_processors, start_engine
+from consumer.metrics.exposition import Exposition
+from consumer.metrics.readings import Observed
+from consumer.metrics.sampler import Sampler
 from consumer.model.card import ModelCard
 from consumer.records import ModelIdentity
 from consumer.revival import RevivableEngine
@@ -52,6 +56,7 @@ class Worker:
         self._settings = settings
         self._clock = SystemClock()
         self._health = Health(settings.health, settings.kafka.rebalance_timeout_seconds, self._clock.monotonic())
+        self._exposition = Exposition(self._health, self._clock, engine_version(settings.engine))
         self._asked_to_stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -60,7 +65,7 @@ class Worker:
         self._enter(Lifecycle.STARTING, version=version("scorestream"), settings=settings.model_dump(mode="json"))
         self._on_signals(_abort)
         async with AsyncExitStack() as closing:
-            await closing.enter_async_context(serving(settings.health, self._health, self._clock))
+            await closing.enter_async_context(serving(settings.health, self._health, self._exposition, self._clock))
             starting = asyncio.create_task(self._look_while_starting())
             closing.callback(starting.cancel)
             kafka, findings = await self._facts_and_findings()
@@ -99,11 +104,13 @@ class Worker:
                 engine_restarting=lambda: engine.restarting,
                 in_engine=lambda: flow.in_engine,
             )
+            sampler = Sampler(flow, source.end_offsets, await asyncio.to_thread(gpu_reader), self._clock)
+            self._exposition.observed = Observed(flow, engine, source, sampler, card, settings.limits)
             await source.join(flow.assigned, flow.revoked)
 
             self._on_signals(self._stop)
             starting.cancel()
-            await self._until_stopped(flow, source, engine)
+            await self._until_stopped(flow, source, engine, sampler)
         self._enter(Lifecycle.STOPPED)
 
     async def check(self) -> list[Finding]:
@@ -152,24 +159,26 @@ class Worker:
         answerer = Answerer(tasks, ModelIdentity(card.served_names[0], card.revision, card.fingerprint), answer_limits)
         return Flow(ports, preparer, answerer, settings, self._clock)
 
-    async def _until_stopped(self, flow: Flow, source: KafkaSource, engine: ScoringEngine) -> None:
+    async def _until_stopped(self, flow: Flow, source: KafkaSource, engine: ScoringEngine, sampler: Sampler) -> None:
         """Run until asked to stop, then drain; whatever fails before the end of that is raised."""
-        running, looking = asyncio.create_task(flow.run()), asyncio.create_task(self._look(flow))
-        pinging = asyncio.create_task(self._ping(flow, engine))
-        telling = asyncio.create_task(self._progress(flow, source))
+        running = asyncio.create_task(flow.run())
+        beside = [
+            asyncio.create_task(work)
+            for work in (self._look(flow), self._ping(flow, engine), self._progress(flow, source), sampler.run())
+        ]
         self._enter(Lifecycle.RUNNING)
         stopping = asyncio.create_task(self._asked_to_stop.wait())
         try:
-            await _first(running, stopping, looking, pinging, telling)
+            await _first(running, stopping, *beside)
             self._enter(Lifecycle.DRAINING, **flow.tally.line())
-            await _first(running, asyncio.create_task(flow.drain()), looking, pinging)
+            await _first(running, asyncio.create_task(flow.drain()), *beside)
         except Exception as failure:
             self._health.failure = "; ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(failure))
             raise
         finally:
-            for task in (running, stopping, looking, pinging, telling):
+            for task in (running, stopping, *beside):
                 task.cancel()
-            await asyncio.wait((running, looking, pinging, telling))
+            await asyncio.wait((running, *beside))
             log.info("totals", **flow.tally.line(), skipped_records=source.skipped_records)
 
     async def _look_while_starting(self) -> None:

@@ -1,4 +1,7 @@
-"""`/livez` and `/readyz` over HTTP: 200 or 503, one reason a line, or as JSON for those who accept only that."""
+"""`/livez` and `/readyz` over HTTP: 200 or 503, one reason a line, or as JSON for those who accept only that.
+
+`/metrics` beside them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from aiohttp import hdrs, web
 from consumer.clock import Clock
 from consumer.errors import SettingsInvalid
 from consumer.health import Health, Reason
+from consumer.metrics.exposition import Exposition
 from consumer.sections import HealthSettings
 
 _CLOSE_SECONDS = 1.0
@@ -17,7 +21,9 @@ _CLOSE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def serving(settings: HealthSettings, health: Health, clock: Clock) -> AsyncIterator[None]:
+async def serving(
+    settings: HealthSettings, health: Health, exposition: Exposition, clock: Clock
+) -> AsyncIterator[None]:
     """Answer until the block ends; nothing to do for port 0. Raises SettingsInvalid when the port cannot be had."""
     if settings.port == 0:
         yield
@@ -25,6 +31,7 @@ async def serving(settings: HealthSettings, health: Health, clock: Clock) -> Asy
     app = web.Application()
     app.router.add_get("/livez", lambda request: _answer(request, health.not_live, clock))
     app.router.add_get("/readyz", lambda request: _answer(request, health.not_ready, clock))
+    app.router.add_get("/metrics", lambda request: _expose(request, exposition))
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_SECONDS)
     await runner.setup()
     try:
@@ -52,3 +59,8 @@ async def _answer(request: web.Request, ask: Callable[[float], list[Reason]], cl
         return web.json_response({"ok": not reasons, "reasons": listed}, status=status)
     lines = [f"{reason.condition}: {reason.detail}" for reason in reasons] or ["ok"]
     return web.Response(text="\n".join(lines) + "\n", status=status)
+
+
+async def _expose(request: web.Request, exposition: Exposition) -> web.Response:
+    body, content_type = exposition.expose(request.headers.get(hdrs.ACCEPT, ""))
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})

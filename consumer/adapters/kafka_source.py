@@ -132,6 +132,19 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         async with self._mapped_errors("commit metadata"), asyncio.timeout(self._timeout_seconds):
             return await kafka_internals.commit_metadata(self._consumer, wanted)
 
+    async def end_offsets(self) -> dict[TopicPartition, int]:
+        """Of each partition owned now, the offset after the last record that may be read.
+
+        Raises DependencyUnavailable for whatever the broker says: nothing depends on the answer.
+        """
+        wanted = [ClientPartition(*partition) for partition in self._reader.owned]
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                ends = await self._consumer.end_offsets(wanted) if wanted else {}
+        except (KafkaError, TimeoutError) as error:
+            raise DependencyUnavailable("kafka", f"end offsets: {error!r}") from error
+        return {TopicPartition(*partition): offset for partition, offset in ends.items()}
+
     async def commit(
         self, offsets: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str] | None = None
     ) -> None:

@@ -1,21 +1,16 @@
-"""Facts about the cluster and its topics, for the start-up checks and for lag. Creates nothing."""
+"""Facts about the cluster and its topics, for the start-up checks. Creates nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import Iterable
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka import TopicPartition as ClientPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from aiokafka.errors import KafkaError
 
-from consumer.errors import DependencyUnavailable
-from consumer.records import TopicPartition
 from consumer.sections import KafkaSettings
 from consumer.startup import CODECS, KafkaFacts, TopicFacts, Unreachable
 
@@ -49,22 +44,6 @@ async def read_facts(kafka: KafkaSettings) -> KafkaFacts | Unreachable:
         )
     finally:
         await admin.close()
-
-
-async def end_offsets(kafka: KafkaSettings, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The offset after the last committed record of each partition. Raises DependencyUnavailable."""
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=kafka.bootstrap_servers, client_id="scorestream-lag", isolation_level="read_committed"
-    )
-    try:
-        async with asyncio.timeout(_READ_SECONDS):
-            await consumer.start()
-            offsets = await consumer.end_offsets([ClientPartition(*partition) for partition in partitions])
-    except (KafkaError, TimeoutError) as error:
-        raise DependencyUnavailable("kafka", f"end offsets: {error!r}") from error
-    finally:
-        await consumer.stop()
-    return {TopicPartition(*partition): offset for partition, offset in offsets.items()}
 
 
 def _addresses(kafka: KafkaSettings) -> list[str]:

@@ -87,11 +87,12 @@ IN_FLIGHT_BYTES_LIMIT = gauge("inflight_limit_bytes", "The most of it.", "limits
 
 REBALANCES = counter(
     "rebalances",
-    "assigned: the group gave this worker an assignment; revoked: it gave partitions back in time; lost: the group had "
-    "counted it out, and their next owners do again what it had in flight.",
-    "More than one every few minutes without a deployment: workers die, or sessions expire. lost: the process was "
-    "frozen or cut off for kafka.session_timeout_seconds.",
-    event=("assigned", "revoked", "lost"),
+    "assigned: the group gave this worker an assignment; revoked: it gave partitions back, all finished; unfinished: "
+    "it gave them back when shutdown.revoke_seconds or drain_seconds had passed; lost: the group had counted it out. "
+    "After the last two the next owners do again what was in flight.",
+    "More than one every few minutes without a deployment: workers die, or sessions expire. unfinished: a sink or the "
+    "engine is slow. lost: the process was frozen or cut off for kafka.session_timeout_seconds.",
+    event=("assigned", "revoked", "unfinished", "lost"),
 )
 REBALANCE_DURATION = histogram(
     "rebalance_duration_seconds",

@@ -8,7 +8,7 @@ DURATION_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 STAGES = ("prepare", "queue", "engine", "shape", "emit", "write", "total")
-PARTS = ("prepare", "engine", "shape", "write", "commit")
+PARTS = ("prepare", "engine", "shape", "results", "dead_letters", "redis", "commit")
 CODES = tuple(code.value for code in ErrorCode)
 
 # ---------------------------------------------------------------------------------------------------- the promise
@@ -24,7 +24,8 @@ RECORD_AGE = histogram(
 WORK_WAITING = gauge(
     "work_waiting_seconds",
     "How long this worker needs for what its partitions hold: lagging records x busy seconds per record, both as "
-    "measured over the last five minutes, of the part that is busiest. 0 until something was measured.",
+    "measured over the last five minutes, of the engine or of prepare, whichever is busier. 0 until something was "
+    "measured.",
     "Scale on it: the sum over all workers divided by their number is how long the group needs to catch up. It grows "
     "while more comes than can be scored.",
 )
@@ -71,9 +72,9 @@ STAGE_DURATION = histogram(
 )
 BUSY = counter(
     "busy_seconds",
-    "Time in which at least one batch was in this part of the worker.",
-    "Its rate is a share of one: the part near 1 limits the throughput. engine near 1 is what you pay for; prepare "
-    "near 1: more workers per GPU, the tokenizer is the limit; all far below 1: there is no more work.",
+    "Time in which at least one batch was in this part of the worker, or on its way to this server.",
+    "Its rate is a share of one. engine near 1 is what you pay for. prepare near 1: the tokenizer is the limit, run "
+    "more workers on the GPU. engine and prepare far below 1 with lag: look at the sinks and at held partitions.",
     part=PARTS,
 )
 LOOP_LAG = gauge(

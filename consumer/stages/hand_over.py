@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass, field
 
-from consumer.item import Item
+from consumer.item import StageSeconds
 from consumer.lane import Chunk
 from consumer.records import Message, ScoreEntry
 
 
 @dataclass(slots=True)
 class HandedOver:
-    """What every sink gets of one chunk, in the order of the requests."""
+    """What every sink gets of one chunk, in the order of the requests; `stages`: of every item."""
 
     results: list[Message] = field(default_factory=list)
     dead_letters: list[Message] = field(default_factory=list)
     scores: list[ScoreEntry] = field(default_factory=list)
+    stages: list[StageSeconds] = field(default_factory=list)
 
 
 def hand_over(chunk: Chunk, now: float, now_unix_ms: int) -> HandedOver:
@@ -22,11 +23,13 @@ def hand_over(chunk: Chunk, now: float, now_unix_ms: int) -> HandedOver:
     for item in chunk.items:
         record, outcome = item.record, item.outcome
         assert outcome is not None
+        spent = item.stage_seconds(now)
+        out.stages.append(spent)
         if outcome.dead_letter is not None:
             out.dead_letters.append(outcome.dead_letter)
         if outcome.result is None or outcome.id is None:
             continue
-        value = outcome.result.finish(timings_ms(item, now), now_unix_ms)
+        value = outcome.result.finish(timings_ms(spent), now_unix_ms)
         out.results.append(Message(outcome.result_key, value, outcome.result_headers))
         out.scores.append(
             ScoreEntry(
@@ -44,20 +47,12 @@ def hand_over(chunk: Chunk, now: float, now_unix_ms: int) -> HandedOver:
     return out
 
 
-def timings_ms(item: Item, now: float) -> dict[str, float]:
-    """Milliseconds by stage. A record that never entered the engine spent its time in prepare and emit only."""
-    queue = engine = 0.0
-    prepared_at = item.settled_at
-    if item.ready_at:
-        prepared_at = item.ready_at
-        left_queue_at = item.started_at if item.started_at is not None else item.settled_at
-        queue = left_queue_at - item.ready_at
-    if item.started_at is not None:
-        engine = item.returned_at - item.started_at
+def timings_ms(spent: StageSeconds) -> dict[str, float]:
+    """Milliseconds by stage, in the contract's order. A record that never entered the engine has none there."""
     return {
-        "queue": queue * 1000,
-        "prepare": (prepared_at - item.received_at) * 1000,
-        "engine": engine * 1000,
-        "emit": (now - item.settled_at) * 1000,
-        "total": (now - item.received_at) * 1000,
+        "queue": spent.queue * 1000,
+        "prepare": spent.prepare * 1000,
+        "engine": spent.engine * 1000,
+        "emit": spent.emit * 1000,
+        "total": sum(spent) * 1000,
     }

@@ -94,6 +94,8 @@ class InMemoryGroup:
 class InMemorySource:
     """A `RecordSource`: one member of an InMemoryGroup."""
 
+    skipped_records = 0
+
     def __init__(self, group: InMemoryGroup) -> None:
         self._group = group
         self._held: frozenset[TopicPartition] = frozenset()

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from consumer.adapters import kafka_topics, redis_scores
-from consumer.records import Message, TopicPartition
+from consumer.records import Message
 from consumer.sections import Compression, KafkaSettings, RedisSettings
 from consumer.startup import KafkaFacts, RedisFacts, TopicFacts, Unreachable
 from tests.conftest import CreateTopics
@@ -117,11 +117,3 @@ async def test_what_is_written_with_every_compression_can_be_read(kafka: KafkaNo
     await cluster.results().write(0, [Message(None, value, ())] * 5)
     assert [record.value for record in await cluster.records(0)] == [value] * 5
     await cluster.close()
-
-
-async def test_end_offsets_count_what_was_published(kafka: KafkaNode) -> None:
-    cluster = BrokerCluster(kafka.bootstrap_servers)
-    await cluster.create(2)
-    await cluster.publish(1, [b"x"] * 7)
-    places = [TopicPartition(cluster.topic, partition) for partition in (0, 1)]
-    assert await kafka_topics.end_offsets(cluster.kafka, places) == dict(zip(places, (0, 7), strict=True))

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 
+from consumer.clock import SystemClock
 from consumer.committer import Committer
 from consumer.fence import StallFence
 from consumer.ledger import Ledger
+from consumer.metrics.telemetry import Telemetry
 from consumer.records import SourceRecord, TopicPartition
 from consumer.settings import load_settings
 from consumer.suspects import Suspects
@@ -30,7 +32,7 @@ class SlowSource:
 
 async def test_an_accusation_that_comes_while_a_commit_is_under_way_is_told_by_the_next():
     ledger, suspects, source = Ledger(SETTINGS.limits, SETTINGS.breaker), Suspects(), SlowSource()
-    committer = Committer(source, ledger, StallFence(1.0, 0.0), suspects)
+    committer = Committer(source, ledger, StallFence(1.0, 0.0), suspects, Telemetry(SystemClock()).commit)
     ledger.assigned([PARTITION])
     [item] = ledger.receive(PARTITION, [SourceRecord(*PARTITION, 5, 0, None, b"{}", ())], 6, 0.0)
     under_way = asyncio.create_task(committer.commit())

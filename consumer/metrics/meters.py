@@ -1,0 +1,77 @@
+"""What is measured as it happens; everything else is read from the worker's state when it is asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Distribution:
+    """One series of a histogram: how many observations fell into each bucket, and their sum."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = tuple(bounds)
+        self.counts = [0] * (len(bounds) + 1)
+        """Of each bucket alone, the infinite one last."""
+        self.sum = 0.0
+        self._edges = np.asarray(bounds, dtype=np.float64)
+
+    def observe(self, value: float) -> None:
+        """One observation; a bucket's bound belongs to it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def observe_all(self, values: npt.NDArray[np.float64]) -> None:
+        """Many at once, [observations]."""
+        for bucket, count in enumerate(np.bincount(np.searchsorted(self._edges, values)).tolist()):
+            self.counts[bucket] += count
+        self.sum += float(values.sum())
+
+
+class Calls:
+    """Calls of one kind: how many, how they ended, how long they took, and how long at least one was under way.
+
+    `now`: monotonic seconds. A call that ends by anything else than success or one of `failures`, a cancellation for
+    instance, counts only as time.
+    """
+
+    def __init__(
+        self, now: Callable[[], float], bounds: Sequence[float], failures: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self.succeeded = 0
+        self.failed = 0
+        self.durations = Distribution(bounds)
+        self._now = now
+        self._failures = failures
+        self._under_way = 0
+        self._since = 0.0
+        self._busy_seconds = 0.0
+
+    @property
+    def busy_seconds(self) -> float:
+        """In which at least one was under way, until now; calls that overlap count once."""
+        return self._busy_seconds + (self._now() - self._since if self._under_way else 0.0)
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """One call, while the block runs. Used on the event loop only."""
+        began = self._now()
+        if not self._under_way:
+            self._since = began
+        self._under_way += 1
+        try:
+            yield
+            self.succeeded += 1
+        except self._failures:
+            self.failed += 1
+            raise
+        finally:
+            now = self._now()
+            self.durations.observe(now - began)
+            self._under_way -= 1
+            if not self._under_way:
+                self._busy_seconds += now - self._since
