@@ -49,9 +49,19 @@ def run(
     model: Model = None,
     bootstrap_servers: Bootstrap = None,
     redis_url: RedisUrl = None,
+    *,
+    workers: Annotated[int | None, typer.Option(help="Short for --set workers.count=...")] = None,
+    mps: Annotated[str | None, typer.Option(help="Short for --set workers.mps=...: off, or on.")] = None,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C, which drain it; a second one quits at once."""
-    settings = _settings(config, override, model, bootstrap_servers, redis_url)
+    """Run a worker, or several, until SIGTERM or Ctrl-C, which drain it; a second one quits at once."""
+    overrides = _overrides(override, model, bootstrap_servers, redis_url)
+    shorts = {"workers.count": workers, "workers.mps": mps}
+    overrides |= {path: value for path, value in shorts.items() if value is not None}
+    settings = _load(config, overrides)
+    if settings.workers.count > 1:
+        from consumer.supervisor.main import main as supervise  # noqa: PLC0415 -- heavy
+
+        raise typer.Exit(supervise(settings, overrides))
     with _needs_the_engine():
         from consumer.worker import main as run_worker  # noqa: PLC0415 -- heavy
 
@@ -120,11 +130,13 @@ def ceiling(
 def _settings(
     config: Path | None, override: list[str] | None, model: str | None, bootstrap: str | None, redis_url: str | None
 ) -> Settings:
-    from consumer.errors import SettingsInvalid  # noqa: PLC0415 -- heavy
-    from consumer.settings import load_settings  # noqa: PLC0415 -- heavy
+    return _load(config, _overrides(override, model, bootstrap, redis_url))
 
-    if config is not None:
-        os.environ["SCORESTREAM_CONFIG"] = str(config)
+
+def _overrides(
+    override: list[str] | None, model: str | None, bootstrap: str | None, redis_url: str | None
+) -> dict[str, Any]:
+    """The command line's settings, by their dotted paths."""
     overrides: dict[str, Any] = {}
     for one in override or ():
         path, equals, value = one.partition("=")
@@ -132,7 +144,15 @@ def _settings(
             raise typer.BadParameter(f"--set {one}: write PATH=VALUE, as in --set kafka.group_id=ranking")
         overrides[path] = _value(path, value)
     shorts = {"engine.model": model, "kafka.bootstrap_servers": bootstrap, "redis.url": redis_url}
-    overrides.update({path: value for path, value in shorts.items() if value is not None})
+    return overrides | {path: value for path, value in shorts.items() if value is not None}
+
+
+def _load(config: Path | None, overrides: dict[str, Any]) -> Settings:
+    from consumer.errors import SettingsInvalid  # noqa: PLC0415 -- heavy
+    from consumer.settings import load_settings  # noqa: PLC0415 -- heavy
+
+    if config is not None:
+        os.environ["SCORESTREAM_CONFIG"] = str(config)
     try:
         return load_settings(overrides)
     except SettingsInvalid as invalid:

@@ -65,3 +65,10 @@ class PartitionStuck(Exception):
 
 class SettingsInvalid(Exception):
     """The deployment cannot work as configured; the message names the setting, its value and the fix."""
+
+
+def causes_of(failure: Exception) -> list[Exception]:
+    """What really failed: a task group wraps it."""
+    if isinstance(failure, ExceptionGroup):
+        return [cause for one in failure.exceptions for cause in causes_of(one)]
+    return [failure]

@@ -7,6 +7,9 @@ from typing import TextIO
 
 import structlog
 
+WORKER_VARIABLE = "SCORESTREAM_WORKER_INDEX"
+"""Set by a supervisor for each of its workers; every line of the worker's log has it as `worker`."""
+
 
 def configure(stream: TextIO = sys.stderr) -> None:
     """Route structlog's and every library's log through one handler. Call once, first."""
@@ -17,6 +20,8 @@ def configure(stream: TextIO = sys.stderr) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    if worker := os.environ.get(WORKER_VARIABLE):
+        shared.append(_bound(worker=int(worker)))
     renderer: structlog.typing.Processor
     if stream.isatty():
         renderer = structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
@@ -44,3 +49,10 @@ def configure(stream: TextIO = sys.stderr) -> None:
     root.setLevel(logging.INFO)
     # aiokafka tells every metadata refresh and heartbeat hiccup; what matters the worker says itself.
     logging.getLogger("aiokafka").setLevel(logging.WARNING)
+
+
+def _bound(**fields: object) -> structlog.typing.Processor:
+    def bind(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {**event, **fields}
+
+    return bind

@@ -69,6 +69,13 @@ class EngineKind(StrEnum):
     SCRIPTED = "scripted"
 
 
+class Mps(StrEnum):
+    """Whether workers that share a GPU compute at the same time, or in turn."""
+
+    OFF = "off"
+    ON = "on"
+
+
 class KafkaSettings(_Section):
     """Broker, topics and group membership."""
 
@@ -245,12 +252,26 @@ class HealthSettings(_Section):
     host: str = "0.0.0.0"  # noqa: S104 -- whoever probes a container is outside of it
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
-    """TCP port to listen on; 0: none."""
+    """TCP port to listen on; 0: none. Of several workers: their supervisor's, for all of them."""
+    unix_socket: str | None = None
+    """Path of a Unix socket to listen on, in place of host and port."""
     stuck_seconds: PositiveFloat = 120.0
     """An engine that does not give something back for so long counts as dead; more than its window takes. A partition
     whose head does not move for so long, held by nothing, is not live, and after twice as long the process exits."""
     loop_lag_seconds: PositiveFloat = 10.0
     """An event loop that is later than this is not live."""
+
+
+class WorkersSettings(_Section):
+    """Several workers on one machine, under one supervisor, each with an engine of its own."""
+
+    count: Annotated[int, Field(ge=1, le=64)] = 1
+    """Worker processes; GPUs are given to them in turn. 1: no supervisor."""
+    mps: Mps = Mps.OFF
+    """`on`: a private CUDA MPS daemon, so that workers that share a GPU compute at the same time. They then share
+    their fate, too: when one dies, all are restarted."""
+    join_timeout_seconds: PositiveFloat = 300.0
+    """How long a worker that is warm waits for others that still start, so that all join the group in one rebalance."""
 
 
 class CommitSettings(_Section):

@@ -31,8 +31,10 @@ from consumer.sections import (
     KafkaSettings,
     LimitSettings,
     MicroBatchSettings,
+    Mps,
     RedisSettings,
     ShutdownSettings,
+    WorkersSettings,
 )
 
 _ROUNDING_SECONDS = 1e-6
@@ -55,6 +57,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     redis: RedisSettings = RedisSettings()
     engine: EngineSettings = EngineSettings()
+    workers: WorkersSettings = WorkersSettings()
     micro_batch: MicroBatchSettings = MicroBatchSettings()
     limits: LimitSettings = LimitSettings()
     breaker: BreakerSettings = BreakerSettings()
@@ -103,6 +106,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"redis.ttl_seconds is {self.redis.ttl_seconds}: set it to at most redis.max_ttl_seconds "
                 f"({self.redis.max_ttl_seconds})"
+            )
+        if self.workers.mps is Mps.ON and self.workers.count == 1:
+            raise ValueError(
+                "workers.mps is on and workers.count is 1: MPS is for workers that share a GPU; set workers.count, or "
+                "workers.mps to off"
             )
         topics = (kafka.request_topic, kafka.result_topic, kafka.dead_letter_topic)
         if len(set(topics)) < len(topics):

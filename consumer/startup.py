@@ -74,12 +74,19 @@ class RedisRefused:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check. `fix` is empty when it is ok."""
+    """One check. `fix` is empty when it is ok; a `fix` of what is ok is advice."""
 
     name: str
     ok: bool
     found: str
     fix: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """`ok  `, `warn` or `FAIL`."""
+        if not self.ok:
+            return "FAIL"
+        return "warn" if self.fix else "ok  "
 
 
 def refuse(findings: Iterable[Finding]) -> None:
@@ -106,6 +113,7 @@ def check_kafka(settings: Settings, facts: KafkaFacts | Unreachable) -> list[Fin
     findings += _check_cleanup(settings.kafka, facts)
     findings += _check_sizes(settings, facts)
     findings += _check_session_timeout(settings.kafka, facts)
+    findings += _check_shares(settings, facts)
     return findings
 
 
@@ -211,6 +219,21 @@ def _check_partitions(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
     )
     enough = result.partitions >= request.partitions
     return [Finding("kafka.result_partitions", ok=enough, found=found, fix="" if enough else fix)]
+
+
+def _check_shares(settings: Settings, facts: KafkaFacts) -> list[Finding]:
+    """Workers of one machine are equally fast: who has a partition more than another is behind first."""
+    workers, topic = settings.workers.count, facts.topics.get(settings.kafka.request_topic)
+    if workers == 1 or topic is None:
+        return []
+    few, more = divmod(topic.partitions, workers)
+    found = f"{topic.partitions} partitions for {workers} workers: {few} each"
+    if more == 0:
+        return [Finding("workers.count", ok=True, found=found)]
+    fix = "set workers.count to a divisor of the partitions, so that no worker has one more than another"
+    if few == 0:
+        fix = f"set workers.count to at most {topic.partitions}: a worker without a partition has nothing to do"
+    return [Finding("workers.count", ok=True, found=f"{found}, and one more for {more} of them", fix=fix)]
 
 
 def _check_cleanup(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:

@@ -25,7 +25,7 @@ from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.clock import SystemClock
-from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid
+from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid, causes_of
 from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
 from consumer.interfaces import ScoringEngine, Task, TextEncoder
@@ -40,6 +40,8 @@ from consumer.settings import Settings
 from consumer.stages.answer import Answerer, AnswerLimits
 from consumer.stages.prepare import Preparer
 from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis, refuse
+from consumer.supervisor.link import Supervision, Unsupervised, supervision
+from consumer.supervisor.mps import check_mps
 from consumer.tasks import tasks_for
 from schemas.wire import RequestLimits
 
@@ -52,8 +54,9 @@ log = structlog.get_logger()
 class Worker:
     """Everything of one process, from settings to exit."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, supervision: Supervision | None = None) -> None:
         self._settings = settings
+        self._supervision = supervision or Unsupervised()
         self._clock = SystemClock()
         self._health = Health(settings.health, settings.kafka.rebalance_timeout_seconds, self._clock.monotonic())
         self._exposition = Exposition(self._health, self._clock, engine_version(settings.engine))
@@ -64,6 +67,7 @@ class Worker:
         settings = self._settings
         self._enter(Lifecycle.STARTING, version=version("scorestream"), settings=settings.model_dump(mode="json"))
         self._on_signals(_abort)
+        self._supervision.on_stop(partial(_abort, signal.SIGTERM))
         async with AsyncExitStack() as closing:
             await closing.enter_async_context(serving(settings.health, self._health, self._exposition, self._clock))
             starting = asyncio.create_task(self._look_while_starting())
@@ -106,9 +110,11 @@ class Worker:
             )
             sampler = Sampler(flow, source.end_offsets, await asyncio.to_thread(gpu_reader), self._clock)
             self._exposition.observed = Observed(flow, engine, source, sampler, card, settings.limits)
+            await self._supervision.turn_to_join()
             await source.join(flow.assigned, flow.revoked)
 
             self._on_signals(self._stop)
+            self._supervision.on_stop(self._asked_to_stop.set)
             starting.cancel()
             await self._until_stopped(flow, source, engine, sampler)
         self._enter(Lifecycle.STOPPED)
@@ -116,6 +122,7 @@ class Worker:
     async def check(self) -> list[Finding]:
         """Everything that would keep this worker from starting."""
         _, findings = await self._facts_and_findings()
+        findings += check_mps(self._settings.workers)
         try:
             processors = await asyncio.to_thread(find_processors, self._settings.engine)
         except SettingsInvalid as invalid:
@@ -173,7 +180,7 @@ class Worker:
             self._enter(Lifecycle.DRAINING, **flow.tally.line())
             await _first(running, asyncio.create_task(flow.drain()), *beside)
         except Exception as failure:
-            self._health.failure = "; ".join(f"{type(cause).__name__}: {cause}" for cause in _causes(failure))
+            self._health.failure = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes_of(failure))
             raise
         finally:
             for task in (running, stopping, *beside):
@@ -267,7 +274,8 @@ def main(settings: Settings) -> int:
     logs.configure()
 
     async def work() -> int:
-        await Worker(settings).run()
+        async with supervision() as supervised:
+            await Worker(settings, supervised).run()
         return 0
 
     return _run(work)
@@ -280,7 +288,7 @@ def check(settings: Settings) -> int:
     async def work() -> int:
         findings = await Worker(settings).check()
         for finding in findings:
-            print(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.found}")  # noqa: T201 -- stdout is data
+            print(f"{finding.verdict} {finding.name}: {finding.found}")  # noqa: T201 -- stdout is data
             if finding.fix:
                 print(f"     fix: {finding.fix}")  # noqa: T201
         return 0 if all(finding.ok for finding in findings) else 2
@@ -296,18 +304,11 @@ def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         log.error("refused to start", reason=str(invalid))  # noqa: TRY400 -- the message says it all
         return 2
     except Exception as failure:
-        causes = _causes(failure)
+        causes = causes_of(failure)
         for cause in causes:
             log.error("stopped", reason=str(cause), type=type(cause).__name__, exc_info=_trace_of(cause))  # noqa: TRY400
         # Some of what is wrong with settings shows only when it runs: an instance id that is used twice, for instance.
         return 2 if any(isinstance(cause, SettingsInvalid) for cause in causes) else 1
-
-
-def _causes(failure: Exception) -> list[Exception]:
-    """What really failed: a task group wraps it."""
-    if isinstance(failure, ExceptionGroup):
-        return [cause for one in failure.exceptions for cause in _causes(one)]
-    return [failure]
 
 
 def _trace_of(cause: Exception) -> Exception | None:

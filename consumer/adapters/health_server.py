@@ -5,50 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from aiohttp import hdrs, web
 
+from consumer.adapters.http_server import listening
 from consumer.clock import Clock
-from consumer.errors import SettingsInvalid
 from consumer.health import Health, Reason
 from consumer.metrics.exposition import Exposition
 from consumer.sections import HealthSettings
 
-_CLOSE_SECONDS = 1.0
-"""For answers under way when the worker stops."""
 
-
-@asynccontextmanager
-async def serving(
+def serving(
     settings: HealthSettings, health: Health, exposition: Exposition, clock: Clock
-) -> AsyncIterator[None]:
-    """Answer until the block ends; nothing to do for port 0. Raises SettingsInvalid when the port cannot be had."""
-    if settings.port == 0:
-        yield
-        return
+) -> AbstractAsyncContextManager[None]:
+    """Answer until the block ends. Raises SettingsInvalid when the port, or the socket, cannot be had."""
     app = web.Application()
     app.router.add_get("/livez", lambda request: _answer(request, health.not_live, clock))
     app.router.add_get("/readyz", lambda request: _answer(request, health.not_ready, clock))
     app.router.add_get("/metrics", lambda request: _expose(request, exposition))
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_SECONDS)
-    await runner.setup()
-    try:
-        await _listen(runner, settings)
-        yield
-    finally:
-        await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, settings: HealthSettings) -> None:
-    try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-    except OSError as refused:
-        raise SettingsInvalid(
-            f"health.port is {settings.port} and health.host is {settings.host}: nobody can listen there ({refused}): "
-            "set a free port and an address of this machine, or health.port to 0 to do without /livez and /readyz"
-        ) from refused
+    return listening(settings, app)
 
 
 async def _answer(request: web.Request, ask: Callable[[float], list[Reason]], clock: Clock) -> web.Response:

@@ -1,0 +1,77 @@
+"""One worker's process with all that it starts, and the supervisor's end of the link to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from consumer.supervisor.link import SOCKET_VARIABLE, Link, Word
+from consumer.supervisor.restarts import explain_exit
+
+
+class WorkerProcess:
+    """Runs from the moment it is made, in a session of its own: Ctrl-C in a terminal reaches the supervisor alone.
+
+    stdout and stderr are the supervisor's.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], warm: Callable[[], None]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 -- the command is this program's own
+                command,
+                env={**environment, SOCKET_VARIABLE: str(theirs.fileno())},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._warm = warm
+        self._failure = ""
+        self._link = Link(ours, self._hear, lambda: None)
+
+    @property
+    def pid(self) -> int:
+        """Of the worker itself."""
+        return self._process.pid
+
+    def tell(self, word: Word) -> None:
+        """One word to the worker."""
+        self._link.tell(word)
+
+    def kill(self) -> None:
+        """SIGKILL to the worker and all that it started, its engine above all."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def ended(self) -> tuple[int, str]:
+        """Wait for the end of the worker, and end what it leaves behind; its exit code, and why it ended.
+
+        The processes of an engine whose worker was killed would still hold the GPU's memory that the next one needs.
+        Until it is reaped the worker's id is nobody else's, so the signal cannot reach strangers.
+        """
+        loop = asyncio.get_running_loop()
+        descriptor = os.pidfd_open(self.pid)
+        gone = asyncio.Event()
+        loop.add_reader(descriptor, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            self.kill()
+        exit_code = self._process.wait()
+        # Its last words may still be on the way.
+        self._link.read()
+        self._link.close()
+        return exit_code, self._failure or explain_exit(exit_code)
+
+    def _hear(self, word: Word, text: str) -> None:
+        if word is Word.WARM:
+            self._warm()
+        elif word is Word.FAILED:
+            self._failure = text

@@ -1,0 +1,131 @@
+"""The place of one worker, filled again whenever it is empty."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from consumer.clock import Clock
+from consumer.signals import Signal
+from consumer.supervisor.health import Reason, WorkerHealth
+from consumer.supervisor.link import Word
+from consumer.supervisor.plan import WorkerPlan, as_arguments
+from consumer.supervisor.probe import ask_reasons
+from consumer.supervisor.process import WorkerProcess
+from consumer.supervisor.restarts import End
+from consumer.supervisor.roster import Phase, Roster
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all slots of one supervisor have in common. `command`: a worker's, without the settings of its own."""
+
+    roster: Roster
+    changed: Signal
+    """Notified when anything in the roster has changed."""
+    command: Sequence[str]
+    clock: Clock
+
+
+class Slot:
+    """One worker process after another, never two."""
+
+    def __init__(self, plan: WorkerPlan, shared: Shared) -> None:
+        self.plan = plan
+        self._shared = shared
+        self._process: WorkerProcess | None = None
+        self._joined_at: float | None = None
+        self._leaving = False
+        self._why_down = ""
+
+    @property
+    def phase(self) -> Phase:
+        """Where its worker is."""
+        return self._shared.roster.phase(self.plan.index)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        return self._process.pid if self._process else None
+
+    @property
+    def ran_seconds(self) -> float:
+        """Since its worker was let join; 0 when it was not."""
+        return 0.0 if self._joined_at is None else self._shared.clock.monotonic() - self._joined_at
+
+    async def live(self, variables: Mapping[str, str]) -> End | None:
+        """The life of one worker, from its turn to start to its end; None when it was told to drain before its turn."""
+        self._leaving, self._joined_at = False, None
+        index, roster = self.plan.index, self._shared.roster
+        self._enter(Phase.WAITING)
+        while not self._leaving and not roster.may_start(index):
+            await self._shared.changed.wait()
+        if self._leaving:
+            return None
+        self._process = process = WorkerProcess(
+            [*self._shared.command, *as_arguments(self.plan.overrides)],
+            {**os.environ, **self.plan.environment, **variables},
+            self._warm,
+        )
+        self._enter(Phase.STARTING)
+        log.info("worker started", worker=index, pid=process.pid, gpus=",".join(self.plan.gpus) or None)
+        try:
+            exit_code, reason = await process.ended()
+        finally:
+            self._process = None
+        return End(exit_code, reason, self.ran_seconds)
+
+    def join(self) -> None:
+        """Let the worker, which is warm, join the group."""
+        assert self._process is not None
+        self._process.tell(Word.JOIN)
+        self._joined_at = self._shared.clock.monotonic()
+        self._enter(Phase.RUNNING)
+
+    def drain(self) -> None:
+        """Let this life end: a worker that runs finishes what is in flight, any other quits."""
+        self._leaving = True
+        if self._process is not None:
+            self._process.tell(Word.DRAIN)
+        self._shared.changed.notify()
+
+    def kill(self) -> None:
+        """SIGKILL to the worker and its engine."""
+        if self._process is not None:
+            self._process.kill()
+
+    def note_down(self, why: str) -> None:
+        """It is empty for now."""
+        self._why_down = why
+        self._enter(Phase.DOWN)
+
+    def standing(self) -> tuple[Reason, ...]:
+        """Why its worker does not run, as far as that is known without asking it."""
+        if self.phase is Phase.RUNNING:
+            return ()
+        return (Reason(f"worker_{self.phase}", self._why_down if self.phase is Phase.DOWN else _MEANING[self.phase]),)
+
+    async def health(self, path: str, timeout_seconds: float) -> WorkerHealth:
+        """As its worker answers on that path; without asking one that does not run."""
+        reasons = self.standing() or await ask_reasons(self.plan.unix_socket, path, timeout_seconds)
+        return WorkerHealth(self.plan.index, self.phase, self.pid, reasons)
+
+    def _warm(self) -> None:
+        self._enter(Phase.WARM)
+        log.info("worker warm", worker=self.plan.index)
+
+    def _enter(self, phase: Phase) -> None:
+        self._shared.roster.enter(self.plan.index, phase, self._shared.clock.monotonic())
+        self._shared.changed.notify()
+
+
+_MEANING = {
+    Phase.WAITING: "it waits for its turn to start",
+    Phase.STARTING: "it loads its model",
+    Phase.WARM: "it waits for the others to join with",
+}

@@ -1,0 +1,172 @@
+"""The supervising process: starts the workers, lets them join together, watches them, and ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import structlog
+from aiohttp import hdrs, web
+
+from consumer.adapters.http_server import listening
+from consumer.clock import Clock
+from consumer.sections import Mps
+from consumer.settings import Settings
+from consumer.signals import Signal
+from consumer.supervisor.health import WorkerHealth, as_document, as_text
+from consumer.supervisor.mps import mps_daemon
+from consumer.supervisor.plan import WorkerPlan, start_rule
+from consumer.supervisor.restarts import HEALTHY_SECONDS, End
+from consumer.supervisor.roster import Phase, Roster
+from consumer.supervisor.slot import Shared, Slot
+from consumer.supervisor.unit import GivenUp, RestartUnit, Surroundings
+
+PROBE_SECONDS = 0.8
+"""For a worker's answer to a probe of all; Kubernetes waits for a second by default."""
+WATCH_SECONDS, WATCH_ANSWER_SECONDS, WATCH_FAILURES = 10.0, 5.0, 3
+"""Between two looks at whether the workers are live; for an answer; so many looks in a row mean a restart."""
+ENGINE_STOP_SECONDS = 35.0
+"""An engine's processes have ended by then, or been killed."""
+
+log = structlog.get_logger()
+
+
+class Supervisor:
+    """Everything of the supervising process. `command`: a worker's, without the settings of its own."""
+
+    def __init__(
+        self, settings: Settings, plans: Sequence[WorkerPlan], command: Sequence[str], folder: Path, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._changed = Signal()
+        gpus = [plan.gpus for plan in plans]
+        self._roster = Roster(gpus, start_rule(settings.engine), settings.workers.join_timeout_seconds)
+        shared = Shared(self._roster, self._changed, command, clock)
+        self._slots = [Slot(plan, shared) for plan in plans]
+        self._folder = folder
+        self._clock = clock
+        self._stopping = asyncio.Event()
+        self._problem: str | None = None
+        self._proven = False
+
+    async def run(self) -> int:
+        """Until told to stop, or until it gives up; the exit code. Raises SettingsInvalid."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        async with listening(self._settings.health, self._app()):
+            conducting, watching = asyncio.create_task(self._conduct()), asyncio.create_task(self._watch())
+            living = [asyncio.create_task(unit.keep_up()) for unit in self._units()]
+            try:
+                await asyncio.wait((*living, conducting, watching), return_when=asyncio.FIRST_COMPLETED)
+                for endless in (conducting, watching):
+                    if endless.done():
+                        endless.result()
+                return await self._wind_up(living)
+            finally:
+                # A life that is cancelled kills its worker.
+                for task in (*living, conducting, watching):
+                    task.cancel()
+                await asyncio.wait((*living, conducting, watching))
+
+    async def _wind_up(self, living: Sequence[asyncio.Task[list[End]]]) -> int:
+        """Either all were told to stop, or one gave up and the others are told now; the exit code."""
+        if not self._stopping.is_set():
+            [failure, *_] = [one.exception() for one in living if one.done()]
+            self._problem = str(failure)
+            log.error("giving up", reason=self._problem)
+            self._stop()
+        await asyncio.wait(living)
+        for one in living:
+            if isinstance(failure := one.exception(), GivenUp):
+                return failure.exit_code
+        members = [end for one in living for end in one.result() if end.ran_seconds]
+        return 0 if members and all(end.exit_code == 0 for end in members) else 1
+
+    def _units(self) -> list[RestartUnit]:
+        end_seconds = self._settings.shutdown.drain_seconds + ENGINE_STOP_SECONDS
+
+        def unit(slots: Sequence[Slot], surroundings: Surroundings) -> RestartUnit:
+            return RestartUnit(
+                slots, surroundings, self._stopping, self._has_proven, end_seconds=end_seconds, clock=self._clock
+            )
+
+        if self._settings.workers.mps is Mps.ON:
+            return [unit(self._slots, partial(mps_daemon, self._folder))]
+        return [unit([slot], _nothing) for slot in self._slots]
+
+    def _has_proven(self) -> bool:
+        """Whether any worker has been healthy for long with these settings."""
+        self._proven |= any(slot.ran_seconds >= HEALTHY_SECONDS for slot in self._slots)
+        return self._proven
+
+    async def _conduct(self) -> None:
+        """Let those join whose turn it is."""
+        while True:
+            now = self._clock.monotonic()
+            if joining := self._roster.joining(now):
+                log.info("workers join the group together", workers=joining)
+                for index in joining:
+                    self._slots[index].join()
+            await self._changed.wait(self._roster.seconds_to_limit(now))
+
+    async def _watch(self) -> None:
+        """Kill a worker that is not live for several looks in a row, as an orchestrator would if it were alone."""
+        failures: Counter[int | None] = Counter()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            running = [slot for slot in self._slots if slot.phase is Phase.RUNNING]
+            pids = [slot.pid for slot in running]
+            looks = await asyncio.gather(*(slot.health("/livez", WATCH_ANSWER_SECONDS) for slot in running))
+            failures = Counter({pid: failures[pid] + 1 for pid, look in zip(pids, looks, strict=True) if look.reasons})
+            for slot, pid, look in zip(running, pids, looks, strict=True):
+                if failures[pid] >= WATCH_FAILURES and slot.pid == pid:
+                    log.error("killing a worker that is not live", worker=look.worker, reasons=list(look.reasons))
+                    slot.kill()
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._stopping.is_set():
+            log.warning("quitting at once", signal=number.name)
+            for slot in self._slots:
+                slot.kill()
+            os._exit(1)
+        log.info("draining all workers", signal=number.name)
+        self._stop()
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        for slot in self._slots:
+            slot.drain()
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/livez", self._answer_live)
+        app.router.add_get("/readyz", self._answer_ready)
+        return app
+
+    async def _answer_live(self, request: web.Request) -> web.Response:
+        workers = [WorkerHealth(slot.plan.index, slot.phase, slot.pid, slot.standing()) for slot in self._slots]
+        return _respond(request, self._problem, workers, ok=self._problem is None)
+
+    async def _answer_ready(self, request: web.Request) -> web.Response:
+        workers = await asyncio.gather(*(slot.health("/readyz", PROBE_SECONDS) for slot in self._slots))
+        problem = self._problem or ("draining" if self._stopping.is_set() else None)
+        return _respond(request, problem, workers, ok=problem is None and not any(one.reasons for one in workers))
+
+
+def _respond(request: web.Request, problem: str | None, workers: Sequence[WorkerHealth], *, ok: bool) -> web.Response:
+    status = 200 if ok else 503
+    if request.headers.get(hdrs.ACCEPT) == "application/json":
+        return web.json_response(as_document(problem, workers, ok=ok), status=status)
+    return web.Response(text=as_text(problem, workers, ok=ok), status=status)
+
+
+@asynccontextmanager
+async def _nothing() -> AsyncIterator[Mapping[str, str]]:
+    yield {}
