@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Shared:
     roster: Roster
     changed: Signal
     """Notified when anything in the roster has changed."""
+    stopping: asyncio.Event
+    """Set when nothing is to be started any more."""
     command: Sequence[str]
     clock: Clock
 
@@ -40,7 +43,8 @@ class Slot:
         self._shared = shared
         self._process: WorkerProcess | None = None
         self._joined_at: float | None = None
-        self._leaving = False
+        self._told_to_leave = False
+        self._longest_run_seconds = 0.0
         self._why_down = ""
 
     @property
@@ -54,18 +58,23 @@ class Slot:
         return self._process.pid if self._process else None
 
     @property
-    def ran_seconds(self) -> float:
-        """Since its worker was let join; 0 when it was not."""
-        return 0.0 if self._joined_at is None else self._shared.clock.monotonic() - self._joined_at
+    def leaving(self) -> bool:
+        """Whether its worker was told to drain."""
+        return self._told_to_leave or self._shared.stopping.is_set()
+
+    @property
+    def longest_run_seconds(self) -> float:
+        """Of all its workers so far, from when one was let join."""
+        return max(self._longest_run_seconds, self._ran_seconds())
 
     async def live(self, variables: Mapping[str, str]) -> End | None:
         """The life of one worker, from its turn to start to its end; None when it was told to drain before its turn."""
-        self._leaving, self._joined_at = False, None
+        self._told_to_leave = False
         index, roster = self.plan.index, self._shared.roster
         self._enter(Phase.WAITING)
-        while not self._leaving and not roster.may_start(index):
+        while not roster.may_start(index) and not self.leaving:
             await self._shared.changed.wait()
-        if self._leaving:
+        if self.leaving:
             return None
         self._process = process = WorkerProcess(
             [*self._shared.command, *as_arguments(self.plan.overrides)],
@@ -76,9 +85,10 @@ class Slot:
         log.info("worker started", worker=index, pid=process.pid, gpus=",".join(self.plan.gpus) or None)
         try:
             exit_code, reason = await process.ended()
+            return End(exit_code, reason, self._ran_seconds())
         finally:
-            self._process = None
-        return End(exit_code, reason, self.ran_seconds)
+            self._longest_run_seconds = self.longest_run_seconds
+            self._process = self._joined_at = None
 
     def join(self) -> None:
         """Let the worker, which is warm, join the group."""
@@ -89,7 +99,7 @@ class Slot:
 
     def drain(self) -> None:
         """Let this life end: a worker that runs finishes what is in flight, any other quits."""
-        self._leaving = True
+        self._told_to_leave = True
         if self._process is not None:
             self._process.tell(Word.DRAIN)
         self._shared.changed.notify()
@@ -114,6 +124,9 @@ class Slot:
         """As its worker answers on that path; without asking one that does not run."""
         reasons = self.standing() or await ask_reasons(self.plan.unix_socket, path, timeout_seconds)
         return WorkerHealth(self.plan.index, self.phase, self.pid, reasons)
+
+    def _ran_seconds(self) -> float:
+        return 0.0 if self._joined_at is None else self._shared.clock.monotonic() - self._joined_at
 
     def _warm(self) -> None:
         self._enter(Phase.WARM)

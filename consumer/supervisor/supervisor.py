@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -47,20 +47,17 @@ class Supervisor:
         self._changed = Signal()
         gpus = [plan.gpus for plan in plans]
         self._roster = Roster(gpus, start_rule(settings.engine), settings.workers.join_timeout_seconds)
-        shared = Shared(self._roster, self._changed, command, clock)
+        self._stopping = asyncio.Event()
+        shared = Shared(self._roster, self._changed, self._stopping, command, clock)
         self._slots = [Slot(plan, shared) for plan in plans]
         self._folder = folder
         self._clock = clock
-        self._stopping = asyncio.Event()
         self._problem: str | None = None
-        self._proven = False
+        self._signalled = False
 
     async def run(self) -> int:
         """Until told to stop, or until it gives up; the exit code. Raises SettingsInvalid."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
-        async with listening(self._settings.health, self._app()):
+        async with _signals(self._on_signal), listening(self._settings.health, self._app()):
             conducting, watching = asyncio.create_task(self._conduct()), asyncio.create_task(self._watch())
             living = [asyncio.create_task(unit.keep_up()) for unit in self._units()]
             try:
@@ -75,13 +72,19 @@ class Supervisor:
                     task.cancel()
                 await asyncio.wait((*living, conducting, watching))
 
+    def stop(self) -> None:
+        """Let every worker drain; `run` returns when all have ended."""
+        self._stopping.set()
+        for slot in self._slots:
+            slot.drain()
+
     async def _wind_up(self, living: Sequence[asyncio.Task[list[End]]]) -> int:
         """Either all were told to stop, or one gave up and the others are told now; the exit code."""
         if not self._stopping.is_set():
             [failure, *_] = [one.exception() for one in living if one.done()]
             self._problem = str(failure)
             log.error("giving up", reason=self._problem)
-            self._stop()
+            self.stop()
         await asyncio.wait(living)
         for one in living:
             if isinstance(failure := one.exception(), GivenUp):
@@ -103,8 +106,7 @@ class Supervisor:
 
     def _has_proven(self) -> bool:
         """Whether any worker has been healthy for long with these settings."""
-        self._proven |= any(slot.ran_seconds >= HEALTHY_SECONDS for slot in self._slots)
-        return self._proven
+        return any(slot.longest_run_seconds >= HEALTHY_SECONDS for slot in self._slots)
 
     async def _conduct(self) -> None:
         """Let those join whose turn it is."""
@@ -121,28 +123,26 @@ class Supervisor:
         failures: Counter[int | None] = Counter()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            running = [slot for slot in self._slots if slot.phase is Phase.RUNNING]
+            running = [slot for slot in self._slots if slot.phase is Phase.RUNNING and not slot.leaving]
             pids = [slot.pid for slot in running]
             looks = await asyncio.gather(*(slot.health("/livez", WATCH_ANSWER_SECONDS) for slot in running))
             failures = Counter({pid: failures[pid] + 1 for pid, look in zip(pids, looks, strict=True) if look.reasons})
             for slot, pid, look in zip(running, pids, looks, strict=True):
                 if failures[pid] >= WATCH_FAILURES and slot.pid == pid:
-                    log.error("killing a worker that is not live", worker=look.worker, reasons=list(look.reasons))
+                    why = "; ".join(f"{reason.condition}: {reason.detail}" for reason in look.reasons)
+                    log.error("killing a worker that is not live", worker=look.worker, reason=why)
                     slot.kill()
+                    del failures[pid]
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if self._stopping.is_set():
+        if self._signalled:
             log.warning("quitting at once", signal=number.name)
             for slot in self._slots:
                 slot.kill()
             os._exit(1)
+        self._signalled = True
         log.info("draining all workers", signal=number.name)
-        self._stop()
-
-    def _stop(self) -> None:
-        self._stopping.set()
-        for slot in self._slots:
-            slot.drain()
+        self.stop()
 
     def _app(self) -> web.Application:
         app = web.Application()
@@ -170,3 +170,15 @@ def _respond(request: web.Request, problem: str | None, workers: Sequence[Worker
 @asynccontextmanager
 async def _nothing() -> AsyncIterator[Mapping[str, str]]:
     yield {}
+
+
+@asynccontextmanager
+async def _signals(react: Callable[[signal.Signals], None]) -> AsyncIterator[None]:
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        loop.add_signal_handler(number, react, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

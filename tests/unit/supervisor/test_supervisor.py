@@ -1,0 +1,101 @@
+"""What a supervisor does with processes that get warm, die, hang or refuse to start."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from consumer.errors import SettingsInvalid
+from consumer.supervisor import restarts, supervisor
+from consumer.supervisor.mps import CONTROL
+from tests.services.process import wait_until
+from tests.services.supervisor import is_alive
+from tests.unit.supervisor.supervised import exit_code, supervised
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses and looks a hundred times as fast."""
+    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "WATCH_SECONDS", 0.1)
+
+
+async def test_all_join_when_the_last_is_warm(tmp_path: Path) -> None:
+    async with supervised(tmp_path, {}, ((), (), ())) as workers:
+        await workers.until_steps("joined", 3)
+    steps = [one["step"] for one in workers.journal]
+    assert sorted(steps[:6]) == ["started"] * 3 + ["warm"] * 3
+    assert steps[6:] == ["joined"] * 3 + ["drained"] * 3
+
+
+async def test_who_is_warm_joins_without_those_that_take_too_long(tmp_path: Path) -> None:
+    async with supervised(tmp_path, {1: ["slow"]}, ((), (), ()), workers__join_timeout_seconds=0.5) as workers:
+        await workers.until_steps("joined", 2)
+        assert sorted(workers.steps("joined")) == [0, 2]
+
+
+async def test_a_dead_worker_comes_back_alone_and_nothing_of_it_is_left_behind(tmp_path: Path) -> None:
+    async with supervised(tmp_path, {1: ["die", "run"]}) as workers:
+        await wait_until(lambda: workers.steps("joined").count(1) == 2, "the other one")
+        [left] = [int(one["step"].split()[1]) for one in workers.journal if one["step"].startswith("left")]
+        await wait_until(lambda: not is_alive(left), "what the dead one had started is gone")
+        assert workers.steps("started").count(0) == 1
+
+
+async def test_a_worker_that_is_not_live_is_killed_and_comes_back(tmp_path: Path) -> None:
+    async with supervised(tmp_path, {0: ["deaf", "run"]}) as workers:
+        await wait_until(lambda: workers.steps("joined").count(0) == 2, "the other one")
+        assert workers.steps("started").count(1) == 1
+        assert 0 not in workers.steps("drained")
+
+
+async def test_settings_that_one_worker_refuses_end_all_with_2(tmp_path: Path) -> None:
+    code, workers = await exit_code(tmp_path, {1: ["refuse"]})
+    assert code == 2
+    assert workers.steps("joined") in ([], [0])
+
+
+async def test_a_worker_that_keeps_dying_ends_all_with_1_and_the_others_drain(tmp_path: Path) -> None:
+    code, workers = await exit_code(tmp_path, {1: ["fail"]})
+    assert code == 1
+    assert workers.steps("started").count(1) == 5
+    assert workers.steps("started").count(0) == 1
+    assert workers.steps("drained") == [0]
+
+
+@pytest.fixture
+def mps_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """A command in the place of NVIDIA's; returns what it was asked so far, and where."""
+    log, command = tmp_path / "mps.log", tmp_path / "bin" / CONTROL
+    command.parent.mkdir()
+    command.write_text(
+        f'#!/bin/sh\n[ "$1" = -d ] || read -r word\n'
+        f'echo "${{1:-$word}} $CUDA_MPS_PIPE_DIRECTORY [$CUDA_VISIBLE_DEVICES]" >> {log}\n'
+    )
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    return lambda: log.read_text().splitlines()
+
+
+async def test_under_mps_all_are_restarted_with_the_daemon_when_one_dies(
+    tmp_path: Path, mps_control: Callable[[], list[str]]
+) -> None:
+    async with supervised(tmp_path, {1: ["die", "run"]}, (("1",), ("1",)), workers__mps="on") as workers:
+        await workers.until_steps("joined", 4)
+        assert sorted(workers.steps("started")) == [0, 0, 1, 1]
+        assert workers.steps("drained") == [0], "it finished what it had"
+    pipe = tmp_path / "mps-pipe"
+    assert mps_control() == [f"{word} {pipe} []" for word in ("-d", "quit", "-d", "quit")]
+
+
+async def test_without_the_mps_daemon_nothing_starts_and_the_fix_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingsInvalid, match=f"no {CONTROL} on PATH"):
+        async with supervised(tmp_path, {}, workers__mps="on"):
+            await asyncio.sleep(0)
