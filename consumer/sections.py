@@ -170,6 +170,10 @@ class EngineSettings(_Section):
     """Tokens of one engine step; at least max_model_len."""
     reranker: RerankerSettings = RerankerSettings()
     """How a decoder reranker is asked."""
+    query_prompt: str | None = None
+    """Put before every query of an embedder; default: what the model's files state."""
+    document_prompt: str | None = None
+    """The same before every document."""
     query_expansion: bool = True
     """Whether queries are filled up with mask tokens where a late-interaction model's files ask for it."""
     steps_in_flight: PositiveInt = 2

@@ -15,6 +15,13 @@ _LANGUAGE_MODELS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _DECODERS = ("Qwen2Model", "Qwen3Model", "LlamaModel", *_LANGUAGE_MODELS)
 _POOLINGS = {"mean": "MEAN", "mean_tokens": "MEAN", "cls": "CLS", "cls_token": "CLS", "lasttoken": "LAST"}
 """sentence-transformers' names, new and old -> vLLM's."""
+KNOWN_PROMPTS: Mapping[str, tuple[str, str]] = {
+    f"intfloat/{name}": ("query: ", "passage: ")
+    for size in ("small", "base", "large")
+    for name in (f"e5-{size}", f"e5-{size}-v2", f"multilingual-e5-{size}")
+}
+"""Models of the Hugging Face hub whose authors ask for prompts and whose files do not state them -> of a query, of a
+document: https://huggingface.co/intfloat/multilingual-e5-base. A folder of the same name is no proof."""
 _FIX = 'set engine.args to {"pooler_config": {"seq_pooling_type": "CLS"}}, or "MEAN" or "LAST", as its authors say'
 
 
@@ -31,7 +38,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     pooling = configured or _named(candidate, stated)
     files.tensor_shapes()  # refuses weights that cannot be read; an embedder has no head to look at
     size = projected_size(candidate, dense)
-    query_prompt, document_prompt = _prompts(files.json("config_sentence_transformers.json"))
+    query_prompt, document_prompt = _prompts(candidate)
     if pooling == "MEAN" and stated.get("include_prompt") is False and (query_prompt or document_prompt):
         raise files.refuse("it leaves its prompts out of the mean (include_prompt), which vLLM does not")
     if causal:
@@ -72,8 +79,19 @@ def _check_causal(candidate: Candidate, pooling: str) -> None:
         raise files.refuse("pooling CLS is not supported on a decoder: its first token sees no other")
 
 
-def _prompts(sentence: Mapping[str, Any]) -> tuple[str, str]:
-    """Of a query and of a document: those that sentence-transformers' encode_query and encode_document look for."""
+def _prompts(candidate: Candidate) -> tuple[str, str]:
+    """Of a query and of a document: as set, else by the model's name on the hub, else as its files state them."""
+    files, engine = candidate.files, candidate.engine
+    known = KNOWN_PROMPTS.get(files.model) if files.commit else None
+    query, document = known or _stated_prompts(files.json("config_sentence_transformers.json"))
+    return (
+        query if engine.query_prompt is None else engine.query_prompt,
+        document if engine.document_prompt is None else engine.document_prompt,
+    )
+
+
+def _stated_prompts(sentence: Mapping[str, Any]) -> tuple[str, str]:
+    """Those that sentence-transformers' encode_query and encode_document look for."""
     prompts = sentence.get("prompts") or {}
     default = prompts.get(sentence.get("default_prompt_name")) or ""
     documents = [prompts[role] for role in ("document", "passage", "corpus") if prompts.get(role) is not None]

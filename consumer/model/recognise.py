@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from consumer.io_processors import chosen_io_processors
 from consumer.model import decoders, embeddings, heads, late_interaction
 from consumer.model.candidate import Candidate
-from consumer.model.card import ModelCard
+from consumer.model.card import ModelCard, ModelKind
 from consumer.model.custom import custom_card
 from consumer.model.files import locate
 from consumer.sections import EngineSettings, RerankerSettings
@@ -30,6 +30,10 @@ def recognise(engine: EngineSettings) -> ModelCard:
         if card := family.recognise(candidate):
             if engine.reranker != RerankerSettings() and card.template is None:
                 raise files.refuse(f"leave out engine.reranker: {card.architecture} takes no prompt")
+            if (engine.query_prompt, engine.document_prompt) != (None, None) and card.kind is not ModelKind.EMBEDDING:
+                raise files.refuse(
+                    f"leave out engine.query_prompt and engine.document_prompt: {card.architecture} is no embedder"
+                )
             if not engine.query_expansion and card.token_vectors is None:
                 raise files.refuse(f"leave out engine.query_expansion: {card.architecture} has no late interaction")
             return card
@@ -45,8 +49,8 @@ def _not_supported(architecture: str) -> str:
         seen = "a head on a model whose prompt is not known here"
     elif architecture.endswith("RewardModel"):
         seen = (
-            "a reward per token or step; reward models with one label on the last token are scored by their prompt, "
-            "with raw_scores"
+            "a reward per token or step, which no task answers: read it in an IO processor of your own; reward models "
+            "with one label on the last token are scored by their prompt, with raw_scores"
         )
     elif architecture.endswith("ForMaskedLM"):
         seen = "a language model without a scoring head"

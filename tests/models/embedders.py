@@ -27,6 +27,11 @@ def xlm_roberta() -> Path:
     return _embedder("xlm-roberta-cls", encoders.xlm_roberta, "cls_token", prompts)
 
 
+def roberta() -> Path:
+    """RobertaModel, mean pooling: the kind of all-distilroberta-v1."""
+    return _embedder("roberta-mean", encoders.roberta, "mean_tokens", {})
+
+
 def modern_bert() -> Path:
     """ModernBertModel, mean pooling."""
     return _embedder("modernbert-mean", lambda: encoders.modern_bert("mean"), "mean_tokens", {})

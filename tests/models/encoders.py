@@ -25,6 +25,12 @@ def xlm_roberta() -> Path:
     return _model("XLMRoberta", shape, _unigram)
 
 
+def roberta() -> Path:
+    """RobertaForSequenceClassification: byte-level BPE, and 512 of 514 positions as above."""
+    shape = _SHAPE | {"num_hidden_layers": 2, "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1}
+    return _model("Roberta", shape, _roberta_byte_pairs)
+
+
 def modern_bert(pooling: str) -> Path:
     """ModernBertForSequenceClassification with layers of local and of global attention; `pooling`: cls or mean."""
     shape = _SHAPE | {"num_hidden_layers": 4, "max_position_embeddings": 512, "classifier_pooling": pooling}
@@ -55,8 +61,10 @@ def _model(family: str, shape: dict[str, Any], build_tokenizer: Any) -> Path:
     return built(name, b"".join(source.read_bytes() for source in sources) + name.encode(), build)
 
 
+_ROBERTAS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 _SPECIAL = {
-    "XLMRoberta": {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "XLMRoberta": _ROBERTAS,
+    "Roberta": _ROBERTAS,
     "ModernBert": {"cls_token": "[CLS]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"},
 }
 
@@ -67,14 +75,33 @@ def _unigram() -> Tokenizer:
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
-    special = list(_SPECIAL["XLMRoberta"].values())
+    special = list(_ROBERTAS.values())
     trainer = trainers.UnigramTrainer(vocab_size=900, special_tokens=special, unk_token="<unk>", show_progress=False)
     tokenizer.train_from_iterator(training_lines(), trainer)
+    return _two_separators(tokenizer)
+
+
+def _two_separators(tokenizer: Tokenizer) -> Tokenizer:
     ids = [(token, tokenizer.token_to_id(token)) for token in ("<s>", "</s>")]
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=ids
     )
     return tokenizer
+
+
+def _roberta_byte_pairs() -> Tokenizer:
+    """RoBERTa's kind: byte-level BPE whose special tokens come first, padding second: positions count from there."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1000,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=list(_ROBERTAS.values()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(training_lines(), trainer)
+    return _two_separators(tokenizer)
 
 
 def _byte_pairs() -> Tokenizer:

@@ -65,6 +65,7 @@ def decoder(family: str) -> Kind:
 
 EMBEDDERS = [
     embedder("embedding, XLM-R, cls, passage prompt", embedders.xlm_roberta, "document", "passage: "),
+    embedder("embedding, RoBERTa, mean", embedders.roberta),
     embedder("embedding, ModernBERT, mean", embedders.modern_bert),
     embedder("embedding, ModernBERT, mean, two Dense", embedders.dense),
     embedder("embedding, Qwen3, last, instructed query", embedders.qwen3, "query", embedders.QUERY_PROMPT),

@@ -121,6 +121,7 @@ KINDS = [
     ),
     cross_encoder("cross-encoder, BERT", minilm.minilm_cross_encoder),
     cross_encoder("cross-encoder, XLM-R", encoders.xlm_roberta),
+    cross_encoder("cross-encoder, RoBERTa", encoders.roberta),
     cross_encoder("cross-encoder, ModernBERT, cls", lambda: encoders.modern_bert("cls")),
     cross_encoder("cross-encoder, ModernBERT, mean", lambda: encoders.modern_bert("mean")),
     Kind(

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.model.folders import BERT, MEAN, model_folder, write_safetensors
+from consumer.model import recognise as recognition
+from consumer.model.files import ModelFiles
+from tests.unit.model.folders import BERT, HEAD, MEAN, model_folder, write_safetensors
 from tests.unit.model.test_model_card import card, refusal
 
 QWEN3 = BERT | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "type_vocab_size": 0}
@@ -45,6 +47,34 @@ def test_a_decoder_that_vllm_computes_otherwise_than_its_authors_is_refused(
     tmp_path: Path, config: dict, files: dict, says: str
 ):
     assert says in refusal(model_folder(tmp_path, QWEN3 | config, files=LAST | files))
+
+
+def test_prompts_are_those_that_are_set_where_the_files_state_others_or_none(tmp_path: Path):
+    files = MEAN | {"config_sentence_transformers.json": {"prompts": {"query": "q: ", "passage": "p: "}}}
+    stated = model_folder(tmp_path / "stated", BERT, files=files)
+    found = card(stated, query_prompt="", document_prompt="d: ")
+    assert (found.query_prompt, found.document_prompt) == ("", "d: ")
+    assert card(stated, query_prompt="ask: ").document_prompt == "p: "
+    none = model_folder(tmp_path / "none", BERT, files=MEAN)
+    assert card(none, query_prompt="ask: ").query_prompt == "ask: "
+    assert card(none, query_prompt="ask: ").fingerprint != card(none).fingerprint
+
+
+@pytest.mark.parametrize("name", ["query_prompt", "document_prompt"])
+def test_a_model_that_is_no_embedder_takes_no_prompt_by_role(tmp_path: Path, name: str):
+    folder = model_folder(tmp_path, HEAD | {"id2label": {"0": "r"}}, {"classifier.weight": (1, 4)})
+    assert f"engine.{name}" in refusal(folder, **{name: "ask: "})
+
+
+def test_models_of_the_hub_that_state_no_prompts_get_their_authors_and_a_folder_of_that_name_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = model_folder(tmp_path / "intfloat" / "multilingual-e5-base", BERT, files=MEAN)
+    assert card(folder).query_prompt == ""
+    hub = ModelFiles("intfloat/multilingual-e5-base", folder, commit="abc")
+    monkeypatch.setattr(recognition, "locate", lambda model, revision: hub)
+    assert (card(folder).query_prompt, card(folder).document_prompt) == ("query: ", "passage: ")
+    assert card(folder, query_prompt="").query_prompt == ""
 
 
 def test_prompts_that_are_left_out_of_the_mean_are_refused(tmp_path: Path):

@@ -184,8 +184,13 @@ def test_a_data_uri_is_refused_and_a_url_is_text(card):
     wrong = rejected(card, rerank("a", "data:image/png;base64,iVBORw0KGgo="))
     assert (wrong.code, wrong.index) == (ErrorCode.SCHEMA, 1)
     assert "documents[1]" in wrong.message
-    assert rejected(card, rerank("a", query=" DATA:text/plain,hello")).code is ErrorCode.SCHEMA
-    assert prepare(card, rerank("https://example.org/cat.png", "data: the new oil, they say")).inputs
+    for uri in (
+        " DATA:text/plain,hello",
+        "data:;base64,iVBORw0KGgo=",
+        "data:image/svg+xml; charset=utf-8;base64,PHN2Zz4=",
+    ):
+        assert rejected(card, rerank("a", query=uri)).code is ErrorCode.SCHEMA
+    assert prepare(card, rerank("https://example.org/cat.png", "data: the new oil, they say", "data:a/b")).inputs
 
 
 @pytest.mark.parametrize("card", [CROSS_ENCODER, EMBEDDER])
