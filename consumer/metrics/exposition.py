@@ -32,7 +32,7 @@ class Exposition(Collector):
         self.observed: Observed | None = None
         self._health = health
         self._clock = clock
-        self._engine_version = engine_version
+        self._build = Reading(surroundings.BUILD_INFO, (version("scorestream"), engine_version), 1)
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -51,7 +51,7 @@ class Exposition(Collector):
         return families(())
 
     def _readings(self) -> Iterator[Reading]:
-        yield Reading(surroundings.BUILD_INFO, (version("scorestream"), self._engine_version), 1)
+        yield self._build
         yield from read_process(self._health, self._clock.monotonic())
         if self.observed is not None:
             yield from read_worker(self.observed, self._clock)

@@ -12,6 +12,7 @@ from consumer.metrics import surroundings, work
 from consumer.metrics.catalogue import METRICS
 from consumer.metrics.definition import Kind, Metric
 from consumer.metrics.exposition import Exposition, families
+from consumer.metrics.merging import merge
 from consumer.metrics.meters import Calls, Distribution
 from consumer.metrics.readings import Reading
 from consumer.sections import HealthSettings
@@ -128,3 +129,22 @@ def test_calls_that_overlap_are_busy_once_and_fail_one_by_one():
     clock.now += 8
     assert (calls.busy_seconds, calls.succeeded, calls.failed) == (7, 1, 1)
     assert calls.durations.sum == 2 + 7
+
+
+def test_the_expositions_of_several_workers_become_one_in_which_each_series_names_its_worker():
+    alone = new_exposition().expose("")[0].decode()
+    together = merge({"0": alone, "1": alone}).decode()
+    parts = {
+        name: [
+            (one.name, sorted(one.labels.items()), one.value) for family in parse_text(text) for one in family.samples
+        ]
+        for name, text in (("alone", alone), ("together", together))
+    }
+    expected = [
+        (name, sorted([("worker", worker), *labels]), value)
+        for worker in "01"
+        for name, labels, value in parts["alone"]
+    ]
+    assert sorted(map(str, parts["together"])) == sorted(map(str, expected))
+    helped = [line.split()[2] for line in together.splitlines() if line.startswith("# HELP")]
+    assert len(helped) == len(set(helped)), "every family is told once"
