@@ -41,6 +41,7 @@ from consumer.stages.hand_over import hand_over
 from consumer.stages.prepare import EXPIRED, Preparer
 from consumer.suspects import Suspects
 from consumer.tally import Tally
+from consumer.tracing import Tracing
 from consumer.windows import EngineWindow
 from schemas.errors import ErrorCode
 
@@ -62,6 +63,7 @@ class Ports:
     results: ResultWriter
     dead_letters: DeadLetterWriter
     scores: ScoreStore
+    tracing: Tracing
 
 
 class Flow:
@@ -150,6 +152,7 @@ class Flow:
     def _received(self, partition: TopicPartition, records: Sequence[SourceRecord], next_offset: int) -> None:
         items = self.ledger.receive(partition, records, next_offset, self._clock.monotonic())
         self.tally.received += len(items)
+        self._ports.tracing.received(items)
         if items and items[0].lane.may_start:
             self._arrivals.add(items)
 
@@ -215,7 +218,7 @@ class Flow:
 
     async def _score_batch(self, batch: MicroBatch) -> None:
         try:
-            with self.telemetry.engine.call():
+            with self.telemetry.engine.call(), self._ports.tracing.micro_batch(batch):
                 outputs = await self._ports.engine.submit(batch.inputs)
         except EngineDead as death:
             await self._recovery.engine_died(batch, death)
@@ -277,6 +280,7 @@ class Flow:
         self._delivering.pop(lane, None)
         self.tally.delivered(chunk.items)
         self.telemetry.delivered(chunk.items, out.stages, now)
+        self._ports.tracing.delivered(chunk.items, out.stages, now)
         self._emit_from(lane)
         self._progress.notify()
 

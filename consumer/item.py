@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from opentelemetry.trace import Span
+
 from consumer.records import EngineOutput, Outcome, Prepared, SourceRecord
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class Item:
     returned_at: float = 0.0
     settled_at: float = 0.0
     outcome: Outcome | None = None
+    span: Span | None = None
+    """Of a record that is traced."""
 
     @property
     def offset(self) -> int:

@@ -64,6 +64,7 @@ class Membership:
             log.warning("suspects of the previous owner not read", reason=unavailable.reason)
         for lane in lanes:
             lane.notes_read = True
+        log.info("assigned", partitions=_numbers(lanes))
         return lanes
 
     async def release(self, partitions: Iterable[TopicPartition], budget_seconds: float) -> None:
@@ -89,6 +90,7 @@ class Membership:
         await self._committer.commit()
         self._end(lanes)
         self._telemetry.released(how)
+        log.info("given back", how=how, partitions=_numbers(lanes))
 
     def _end(self, lanes: Iterable[Lane]) -> None:
         self._ledger.close(lanes)
@@ -98,3 +100,8 @@ class Membership:
             self._stop_delivery(lane)
         # A drain may be waiting for lanes that a rebalance ends.
         self._progress.notify()
+
+
+def _numbers(lanes: Iterable[Lane]) -> list[int]:
+    """For the log; one worker reads one topic."""
+    return sorted(lane.partition.partition for lane in lanes)

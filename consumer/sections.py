@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    field_serializer,
 )
 from pydantic_settings import NoDecode
 
@@ -23,6 +25,10 @@ def _comma_list(value: object) -> object:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
+
+
+_MASKED = "**********"
+_SECRET_NAME = re.compile(r"(?:^|_)(token|secret|password|key|credentials?)$")
 
 
 class _Section(BaseModel):
@@ -192,6 +198,11 @@ class EngineSettings(_Section):
     """For what an IO processor does before the engine, and again after it; over it the answer is `internal`."""
     scripted_seconds_per_step: float = 0.002
     """Of the scripted engine: how long one step takes."""
+
+    @field_serializer("args")
+    def _mask(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Wherever settings are shown: vLLM takes tokens for model hubs, and plugins take what they like."""
+        return {name: _MASKED if _SECRET_NAME.search(name) else value for name, value in args.items()}
 
     @property
     def window_sequences(self) -> int:

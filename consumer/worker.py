@@ -24,6 +24,7 @@ from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWri
 from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.redis_scores import read_facts as read_redis_facts
+from consumer.adapters.trace_export import tracer_from_environment
 from consumer.clock import SystemClock
 from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid, causes_of
 from consumer.flow import Flow, Ports
@@ -43,6 +44,7 @@ from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, che
 from consumer.supervisor.link import Supervision, Unsupervised, supervision
 from consumer.supervisor.mps import check_mps
 from consumer.tasks import tasks_for
+from consumer.tracing import Tracing
 from schemas.wire import RequestLimits
 
 PROGRESS_SECONDS = 10.0
@@ -96,7 +98,8 @@ class Worker:
             dead_letters = KafkaDeadLetterWriter(settings.kafka, _max_bytes(kafka, settings.kafka.dead_letter_topic))
             closing.push_async_callback(dead_letters.close)
             source = KafkaSource(settings.kafka, settings.commit.timeout_seconds)
-            ports = Ports(source, engine, results, dead_letters, scores)
+            tracing = Tracing(tracer_from_environment(), settings.kafka.group_id, self._clock)
+            ports = Ports(source, engine, results, dead_letters, scores, tracing)
             flow = self._flow(ports, card, model.encoder, tasks, kafka)
             closing.push_async_callback(source.leave)
             self._health.watched = Watched(

@@ -23,7 +23,7 @@ SOURCE_OFFSET = "scorestream-source-offset"
 
 TRACEPARENT = "traceparent"
 TRACESTATE = "tracestate"
-"""W3C trace context; carried like any other header."""
+"""W3C trace context. The result continues that of a request that is traced; any other is carried as it is."""
 
 REPLAY_OF = "scorestream-replay-of"
 """On a request: the `topic/partition/offset` whose replay it is."""

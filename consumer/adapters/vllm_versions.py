@@ -89,6 +89,8 @@ _OWN = {
     "max_num_batched_tokens": "engine.max_num_batched_tokens",
     "max_num_queued_reqs": "engine.steps_in_flight",
     "max_num_queued_tokens": "engine.steps_in_flight",
+    # With it vLLM's output handler asserts statistics, which are off, and dies of the first answer.
+    "otlp_traces_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
 }
 """Arguments of vLLM's that settings of ours stand for."""
 _FIXED = (

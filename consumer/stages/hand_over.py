@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from consumer.item import StageSeconds
 from consumer.lane import Chunk
 from consumer.records import Message, ScoreEntry
+from consumer.tracing import continued
 
 
 @dataclass(slots=True)
@@ -30,7 +31,8 @@ def hand_over(chunk: Chunk, now: float, now_unix_ms: int) -> HandedOver:
         if outcome.result is None or outcome.id is None:
             continue
         value = outcome.result.finish(timings_ms(spent), now_unix_ms)
-        out.results.append(Message(outcome.result_key, value, outcome.result_headers))
+        headers = continued(outcome.result_headers, item.span) if item.span else outcome.result_headers
+        out.results.append(Message(outcome.result_key, value, headers))
         out.scores.append(
             ScoreEntry(
                 id=outcome.id,

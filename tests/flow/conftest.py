@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest_asyncio
+from opentelemetry.trace import Tracer
 
 from consumer.adapters.scripted_engine import ScriptedEncoder, ScriptedEngine
 from consumer.clock import SystemClock
@@ -20,6 +21,7 @@ from consumer.settings import Settings, load_settings
 from consumer.stages.answer import Answerer, AnswerLimits
 from consumer.stages.prepare import Preparer
 from consumer.tasks import tasks_for
+from consumer.tracing import Tracing
 from schemas.wire import RequestLimits
 from tests.fakes.in_memory_kafka import (
     InMemoryDeadLetterWriter,
@@ -70,6 +72,7 @@ class World:
     group: InMemoryGroup = field(init=False)
     scores: InMemoryScores = field(default_factory=InMemoryScores)
     processors: Mapping[str, Processor] = field(default_factory=dict)
+    tracer: Tracer | None = None
     workers: list["FlowWorker"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -178,7 +181,14 @@ class FlowWorker:
         tasks = tasks_for(card, encoder, settings.limits, world.processors)
         answer_limits = AnswerLimits(world.max_message_bytes, 1_048_588, 3600, "group", "test")
         self.flow = Flow(
-            Ports(self.source, self.revivable, self.results, self.dead_letters, world.scores),
+            Ports(
+                self.source,
+                self.revivable,
+                self.results,
+                self.dead_letters,
+                world.scores,
+                Tracing(world.tracer, "group", self.clock),
+            ),
             Preparer(tasks, encoder, card.served_names, RequestLimits(settings.limits.max_items)),
             Answerer(tasks, ModelIdentity(card.name, card.revision, card.fingerprint), answer_limits),
             settings,

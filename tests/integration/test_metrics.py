@@ -1,6 +1,7 @@
 """/metrics of a worker process on Apache Kafka and Redis, scraped under load, against what was published."""
 
 import asyncio
+import json
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -42,6 +43,7 @@ async def test_what_is_scraped_under_load_agrees_with_what_was_published(
     settings = worker_settings(kafka, redis, names) | {
         "engine.max_num_seqs": 32,
         "engine.scripted_seconds_per_step": 0.05,
+        "engine.args": json.dumps({"hf_token": SECRET}),
         "redis.url": f"redis://default:{SECRET}@127.0.0.1:{redis.port}/0",
     }
     async with probed(tmp_path, settings) as (worker, probe):
