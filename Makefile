@@ -12,6 +12,9 @@ MINUTES ?= 10
 SEED ?=
 # Which kinds of models `make parity` compares: those with this in their name; none: all.
 KIND ?=
+# Where `make bench` writes report.json and report.html, and more arguments for it: BENCH="--mix rerank50"
+OUT ?= build/bench
+BENCH ?= --mix short --mix mid --requests 1000 --one-at-a-time --transformers 32
 # More arguments for pytest: make test PYTEST="-k redis -x"
 PYTEST ?=
 
@@ -22,13 +25,16 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit parity chaos lint docs kafka setup-demo setup-test clean
+.PHONY: help demo bench test unit parity chaos lint docs kafka setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup-demo ## watch real requests become real scores, on this machine alone
 	@$(BIN)/scorestream demo
+
+bench: setup-demo ## the pipeline beside the engine alone and transformers, on this machine; a report in build/bench
+	@$(BIN)/scorestream bench $(BENCH) --out $(OUT)
 
 test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
 	@$(BIN)/python -m pytest --durations=15 $(PYTEST)

@@ -2,6 +2,7 @@
 
 Exit codes: 0 ok, 1 failure, 2 usage or settings, 3 verify mismatch.
 """
+# ruff: noqa: FBT002, PLR0917 - typer reads options from the parameters of these functions
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ import typer
 from producer_tools.cli import app as tools
 
 if TYPE_CHECKING:
+    from consumer.engine_alone import Load
     from consumer.settings import Settings
 
 app = typer.Typer(
@@ -112,19 +114,74 @@ def schema(
     sys.stdout.write(known[message])
 
 
+Requests = Annotated[
+    list[Path], typer.Argument(help="JSONL files of requests.", exists=True, dir_okay=False, metavar="FILES")
+]
+
+
 @app.command()
 def ceiling(
-    requests: Annotated[Path, typer.Argument(help="JSONL file of requests.", exists=True, dir_okay=False)],
+    requests: Requests,
+    engines: Annotated[int, typer.Option(min=1, help="Engines at once, each a process; they share the requests.")] = 1,
+    lone: Annotated[bool, typer.Option("--one-at-a-time", help="Latency of AsyncLLM instead of LLM's rate.")] = False,
     config: ConfigFile = None,
     override: Overrides = None,
     model: Model = None,
 ) -> None:
-    """Measure the engine alone: vLLM offline on these requests' own token ids; prints one JSON object."""
-    settings = _settings(config, override, model, None, None)
-    with _needs_the_engine():
-        from consumer.adapters.vllm_offline import measure_ceiling  # noqa: PLC0415 -- heavy
+    """Measure the engine alone, on these requests' own token ids; prints one JSON object per file."""
+    from consumer.engine_alone import as_fast_as_it_goes, one_at_a_time  # noqa: PLC0415 -- heavy
 
-    measure_ceiling(settings, requests, sys.stdout)
+    _measure(
+        _settings(config, override, model, None, None), requests, one_at_a_time if lone else as_fast_as_it_goes, engines
+    )
+
+
+@app.command()
+def baseline(
+    requests: Requests,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences of one padded batch.")] = 32,
+    config: ConfigFile = None,
+    override: Overrides = None,
+    model: Model = None,
+) -> None:
+    """Measure transformers, on these requests' own token ids; prints one JSON object per file."""
+    from functools import partial  # noqa: PLC0415
+
+    from consumer.engine_alone import padded_batches  # noqa: PLC0415 -- heavy
+
+    _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), 1)
+
+
+@app.command()
+def tokens(requests: Requests, config: ConfigFile = None, override: Overrides = None, model: Model = None) -> None:
+    """Count the tokens that each request gives the engine; prints one JSON object per request."""
+    settings = _settings(config, override, model, None, None)
+    with _failing_clearly():
+        from consumer.engine_alone import count_tokens  # noqa: PLC0415 -- heavy
+
+        count_tokens(settings, requests, sys.stdout)
+
+
+def _measure(settings: Settings, files: list[Path], load: Load, engines: int) -> None:
+    from consumer.engine_alone import measure  # noqa: PLC0415 -- heavy
+
+    with _failing_clearly():
+        measure(settings, files, load, engines, sys.stdout)
+
+
+@contextmanager
+def _failing_clearly() -> Iterator[None]:
+    from consumer.errors import EngineDead, SettingsInvalid  # noqa: PLC0415 -- heavy
+
+    with _needs_the_engine():
+        try:
+            yield
+        except SettingsInvalid as invalid:
+            typer.echo(f"settings: {invalid}", err=True)
+            raise typer.Exit(2) from None
+        except EngineDead as dead:
+            typer.echo(f"error: {dead}", err=True)
+            raise typer.Exit(1) from None
 
 
 def _settings(

@@ -174,6 +174,8 @@ class EngineSettings(_Section):
     """Sequences of one engine step."""
     max_num_batched_tokens: PositiveInt = 16_384
     """Tokens of one engine step; at least max_model_len."""
+    prefix_caching: bool = True
+    """Whether what sequences begin with in common is computed once, where the model allows it: decoders."""
     reranker: RerankerSettings = RerankerSettings()
     """How a decoder reranker is asked."""
     query_prompt: str | None = None

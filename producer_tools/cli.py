@@ -6,15 +6,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
 from producer_tools import options
+from producer_tools.cli_measure import bench, task_named, tune
 from producer_tools.console import ExitCode, Mismatch, run_tool, say, stdout_console, write_lines
-
-if TYPE_CHECKING:
-    from producer_tools.generate import GeneratedTask
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -40,7 +38,7 @@ def publish(
     from producer_tools import publish as tool
     from producer_tools.generate import generate_requests, unique_prefix
 
-    kind = _task(task)
+    kind = task_named(task)
     try:
         headers = tool.parse_headers(header or [])
     except ValueError as refused:
@@ -185,50 +183,6 @@ def replay(
 
 
 @app.command()
-def bench(
-    task: Annotated[str, typer.Option(help="rerank, score, classify or embed.")] = "score",
-    requests: Annotated[int, typer.Option(min=1, help="Measured requests.")] = 2000,
-    warmup: Annotated[int, typer.Option(min=0, help="Requests before these.")] = 200,
-    items: Annotated[int, typer.Option(min=1, help="Texts per request, except for score.")] = 10,
-    words: Annotated[int, typer.Option(min=1, help="Mean words per text.")] = 40,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same texts.")] = 0,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests under way at once.")] = 512,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="Requests/s, instead of --concurrency.")] = None,
-    ceiling: Annotated[bool, typer.Option(help="Afterwards measure the engine alone on the same requests.")] = True,
-    existing: Annotated[bool, typer.Option("--existing", help="Measure workers that run already.")] = False,
-    pid: Annotated[int | None, typer.Option(help="With --existing: a worker's main process on this machine.")] = None,
-    bootstrap_servers: options.BootstrapServers = options.BOOTSTRAP_SERVERS,
-    request_topic: options.RequestTopic = options.REQUEST_TOPIC,
-    result_topic: options.ResultTopic = options.RESULT_TOPIC,
-    as_json: options.Json = False,
-) -> None:
-    """Measure rate, latency and processor time of the pipeline, beside the engine alone.
-
-    Starts its own broker and worker (engine settings from the environment, else the packaged MiniLM).
-    """
-    from producer_tools import bench as tool
-    from producer_tools.load import ClosedLoop, OpenLoop, Target
-
-    work = tool.Work(_task(task), requests, warmup, items, words, seed)
-
-    def pace() -> ClosedLoop | OpenLoop:
-        return ClosedLoop(concurrency) if rate is None else OpenLoop(rate)
-
-    async def measure() -> None:
-        if existing:
-            target = Target(bootstrap_servers, request_topic, result_topic)
-            report = await tool.bench_existing(work, pace, target, pid=pid, note=say)
-        else:
-            report = await tool.bench_own(work, pace, engine_alone=ceiling, note=say)
-        if as_json:
-            write_lines(report.as_json().encode())
-        else:
-            stdout_console().print(tool.as_table(report))
-
-    run_tool(measure())
-
-
-@app.command()
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
 ) -> None:
@@ -238,6 +192,10 @@ def demo(
     run_tool(show(stdout_console(), keep=keep))
 
 
+app.command()(bench)
+app.command()(tune)
+
+
 def _open(file: Path | None) -> BinaryIO:
     if file is None or str(file) == "-":
         return sys.stdin.buffer
@@ -245,12 +203,3 @@ def _open(file: Path | None) -> BinaryIO:
         return file.open("rb")
     except OSError as unreadable:
         raise typer.BadParameter(f"{file}: {unreadable.strerror}") from None
-
-
-def _task(name: str) -> GeneratedTask:
-    from producer_tools.generate import GeneratedTask
-
-    try:
-        return GeneratedTask(name)
-    except ValueError:
-        raise typer.BadParameter(f"{name}: give {', '.join(GeneratedTask)}", param_hint="--task") from None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError, for_code
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from producer_tools.console import ToolFailure
 
@@ -24,6 +25,8 @@ ACKNOWLEDGE_SECONDS = 30.0
 """An idempotent aiokafka producer retries for ever; after this long the broker did not take the record."""
 UNACKNOWLEDGED_RECORDS = 5000
 """Records sent and not yet acknowledged: bounds memory, keeps the batches full."""
+UNACKNOWLEDGED_BATCHES = 200
+"""The same for records that are sent together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,30 @@ class Publisher:
         sent = await self._producer.send(topic, value=value, key=key, headers=list(headers), partition=partition)
         sent.add_done_callback(functools.partial(self._note, name))
         self._waiting.append(sent)
+
+    async def send_together(self, topic: str, values: Sequence[bytes], *, partition: int) -> None:
+        """Hand over records without key and headers; costs a fraction of as many `send`. Raises as `send`."""
+        batch = self._producer.create_batch()
+        for value in values:
+            if batch.append(key=None, value=value, timestamp=None) is None:
+                await self._send_batch(topic, batch, partition)
+                batch = self._producer.create_batch()
+                if batch.append(key=None, value=value, timestamp=None) is None:
+                    raise ToolFailure(f"a request of {len(value)} bytes is larger than one batch may be")
+        await self._send_batch(topic, batch, partition)
+
+    async def _send_batch(self, topic: str, batch: BatchBuilder, partition: int) -> None:
+        while len(self._waiting) >= UNACKNOWLEDGED_BATCHES or (self._waiting and self._waiting[0].done()):
+            await self._wait_for_oldest()
+        records = batch.record_count()
+        batch.close()
+        sent = await self._producer.send_batch(batch, topic, partition=partition)
+        sent.add_done_callback(functools.partial(self._note_batch, records))
+        self._waiting.append(sent)
+
+    def _note_batch(self, records: int, sent: asyncio.Future[object]) -> None:
+        if not sent.cancelled() and sent.exception() is None:
+            self.acknowledged_records += records
 
     async def flush(self) -> None:
         """Wait until everything sent is acknowledged. Raises ToolFailure, KafkaError."""

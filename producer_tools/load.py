@@ -6,43 +6,60 @@ import asyncio
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
+
+from aiokafka import ConsumerRecord
 
 from producer_tools.console import ToolFailure
 from producer_tools.coordinates import header
+from producer_tools.histogram import Histogram
 from producer_tools.kafka import Publisher, follow, open_publisher, open_reader, spans_of
 from schemas import headers as names
 
 SILENCE_SECONDS = 60.0
 """No result for so long, while some are due, ends the run."""
+SENT_AT_ONCE = 256
+"""Requests handed to the producer together, at most."""
+EDGE = 10
+"""The steady rate leaves out the first and the last 1/EDGE of the results, in which the pipeline fills and empties."""
 
 
 class Pace(Protocol):
-    """When the next request goes out."""
+    """When the next requests go out."""
 
-    async def due(self) -> float:
-        """Wait until the next request should be sent; the moment intended for it, on the monotonic clock."""
+    async def due(self, most: int) -> list[float]:
+        """Wait until a request should be sent; the intended moments of all that should, on the monotonic clock."""
 
     def answered(self) -> None:
         """One result has come."""
 
 
 class ClosedLoop:
-    """A fixed number of requests is under way: finds out how much the worker can do."""
+    """A fixed number of requests is under way: finds out how much the worker can do.
+
+    Its latencies say how long the worker's queue is that it makes, not how long callers would wait.
+    """
 
     def __init__(self, concurrency: int) -> None:
-        self._free = asyncio.Semaphore(concurrency)
+        self._free = concurrency
+        self._freed = asyncio.Event()
 
-    async def due(self) -> float:
-        """At once when one of the slots is free."""
-        await self._free.acquire()
-        return time.monotonic()
+    async def due(self, most: int) -> list[float]:
+        """As many at once as slots are free."""
+        while not self._free:
+            self._freed.clear()
+            await self._freed.wait()
+        taken = min(self._free, most)
+        self._free -= taken
+        return [time.monotonic()] * taken
 
     def answered(self) -> None:
         """Frees a slot."""
-        self._free.release()
+        self._free += 1
+        self._freed.set()
 
 
 class OpenLoop:
@@ -55,14 +72,19 @@ class OpenLoop:
         self._interval_seconds = 1 / requests_per_second
         self._next: float | None = None
 
-    async def due(self) -> float:
-        """Every 1/rate seconds, counted from the first call."""
+    async def due(self, most: int) -> list[float]:
+        """One every 1/rate seconds, counted from the first call; several where this call is late."""
         now = time.monotonic()
-        due = now if self._next is None else self._next
-        self._next = due + self._interval_seconds
-        if due > now:
-            await asyncio.sleep(due - now)
-        return due
+        self._next = now if self._next is None else self._next
+        if self._next > now:
+            await asyncio.sleep(self._next - now)
+            now = time.monotonic()
+        moments = [self._next]
+        self._next += self._interval_seconds
+        while len(moments) < most and self._next <= now:
+            moments.append(self._next)
+            self._next += self._interval_seconds
+        return moments
 
     def answered(self) -> None:
         """Changes nothing."""
@@ -70,22 +92,35 @@ class OpenLoop:
 
 @dataclass(slots=True)
 class LoadResult:
-    """What came back. `statuses`: results by status."""
+    """What came back. `statuses`: results by status. `arrivals`: when each result came, on the monotonic clock."""
 
-    latencies_seconds: array[float] = field(default_factory=lambda: array("d"))
+    latency: Histogram = field(default_factory=Histogram)
     statuses: Counter[str] = field(default_factory=Counter)
+    arrivals: array[float] = field(default_factory=lambda: array("d"))
     seconds: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        """Results that came."""
+        return len(self.arrivals)
 
     @property
     def requests_per_second(self) -> float:
         """From the first request's moment to the last result."""
-        return len(self.latencies_seconds) / self.seconds if self.seconds else 0.0
+        return self.requests / self.seconds if self.seconds else 0.0
+
+    @property
+    def steady_requests_per_second(self) -> float:
+        """Of the results in the middle; of all, where they came too close together to tell."""
+        first = self.requests // EDGE
+        last = self.requests - 1 - first
+        if last <= first or self.arrivals[last] <= self.arrivals[first]:
+            return self.requests_per_second
+        return (last - first) / (self.arrivals[last] - self.arrivals[first])
 
     def percentile_ms(self, percent: float) -> float:
-        """The latency that `percent` of the requests did not exceed, in milliseconds. Exact: every one is kept."""
-        ordered = sorted(self.latencies_seconds)
-        rank = max(1, -(-len(ordered) * percent // 100))
-        return ordered[int(rank) - 1] * 1000
+        """The latency that `percent` of the requests did not exceed, in milliseconds."""
+        return self.latency.percentile_ms(percent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +133,15 @@ class Target:
     idle_seconds: float = 0.0
 
 
+def _ignored(_value: bytes) -> None:
+    """For those who do not look at results."""
+
+
 async def drive(
     requests: Iterable[tuple[str, bytes]],
     target: Target,
     pace: Pace,
-    arrived: Callable[[bytes], None] = lambda _value: None,
+    arrived: Callable[[bytes], None] = _ignored,
 ) -> LoadResult:
     """Send every (id, request) at `pace` and wait for all results; `arrived` is called with each one's bytes.
 
@@ -120,11 +159,24 @@ async def drive(
     return run.result
 
 
+async def publish_all(requests: Iterable[tuple[str, bytes]], target: Target) -> int:
+    """Publish every request without waiting for results; how many they were. Raises ToolFailure, KafkaError."""
+    left = iter(requests)
+    async with open_publisher(target.bootstrap_servers) as publisher:
+        partitions = await publisher.partition_count(target.request_topic)
+        partition = 0
+        while some := [value for _, value in islice(left, SENT_AT_ONCE)]:
+            await publisher.send_together(target.request_topic, some, partition=partition % partitions)
+            partition += 1
+        await publisher.flush()
+        return publisher.acknowledged_records
+
+
 class _Run:
     def __init__(
         self, requests: Iterable[tuple[str, bytes]], target: Target, pace: Pace, arrived: Callable[[bytes], None]
     ) -> None:
-        self._requests = requests
+        self._requests = iter(requests)
         self._target = target
         self._pace = pace
         self._arrived = arrived
@@ -133,33 +185,55 @@ class _Run:
         self.result = LoadResult()
 
     async def send(self, publisher: Publisher) -> None:
-        partitions = await publisher.partition_count(self._target.request_topic)
+        topic = self._target.request_topic
+        partitions = await publisher.partition_count(topic)
         await self._listening.wait()
-        for number, (request_id, value) in enumerate(self._requests):
-            self._due[request_id] = await self._pace.due()
-            await publisher.send(self._target.request_topic, value, partition=number % partitions)
+        number = 0
+        while (first := next(self._requests, None)) is not None:
+            moments = await self._pace.due(SENT_AT_ONCE)
+            some = [first, *islice(self._requests, len(moments) - 1)]
+            for partition, values in self._by_partition(some, moments, number, partitions):
+                await publisher.send_together(topic, values, partition=partition)
+            number += len(some)
         await publisher.flush()
+
+    def _by_partition(
+        self, some: list[tuple[str, bytes]], moments: list[float], number: int, partitions: int
+    ) -> Iterator[tuple[int, list[bytes]]]:
+        values: dict[int, list[bytes]] = {}
+        for place, ((request_id, value), due) in enumerate(zip(some, moments, strict=False), start=number):
+            self._due[request_id] = due
+            values.setdefault(place % partitions, []).append(value)
+        yield from values.items()
 
     async def receive(self, sending: asyncio.Future[None]) -> None:
         async with open_reader(self._target.bootstrap_servers) as reader:
             ends = {one: span.end for one, span in (await spans_of(reader, self._target.result_topic)).items()}
             self._listening.set()
-            started = heard = time.monotonic()
-            async for records in follow(reader, ends, idle_seconds=self._target.idle_seconds):
-                now = time.monotonic()
-                for record in records:
-                    due = self._due.pop(header(record.headers, names.ID) or "", None)
-                    if due is None:
-                        continue
+            await self._follow(sending, follow(reader, ends, idle_seconds=self._target.idle_seconds))
+
+    async def _follow(self, sending: asyncio.Future[None], following: AsyncIterator[list[ConsumerRecord]]) -> None:
+        started = heard = time.monotonic()
+        async for records in following:
+            now = time.monotonic()
+            for record in records:
+                if self._take(record, now):
                     heard = now
-                    self.result.latencies_seconds.append(now - due)
-                    self.result.statuses[header(record.headers, names.STATUS) or "unknown"] += 1
-                    self._pace.answered()
-                    self._arrived(record.value)
-                if sending.done():
-                    sending.result()
-                    if not self._due:
-                        break
-                if self._due and now - heard > SILENCE_SECONDS:
-                    raise ToolFailure(f"no result for {SILENCE_SECONDS:g} s; {len(self._due)} requests are unanswered")
-            self.result.seconds = heard - started
+            if sending.done():
+                sending.result()
+                if not self._due:
+                    break
+            if self._due and now - heard > SILENCE_SECONDS:
+                raise ToolFailure(f"no result for {SILENCE_SECONDS:g} s; {len(self._due)} requests are unanswered")
+        self.result.seconds = heard - started
+
+    def _take(self, record: ConsumerRecord, now: float) -> bool:
+        due = self._due.pop(header(record.headers, names.ID) or "", None)
+        if due is None:
+            return False
+        self.result.latency.record(now - due)
+        self.result.arrivals.append(now)
+        self.result.statuses[header(record.headers, names.STATUS) or "unknown"] += 1
+        self._pace.answered()
+        self._arrived(record.value)
+        return True

@@ -87,6 +87,7 @@ _OWN = {
     "max_model_len": "engine.max_model_len",
     "max_num_seqs": "engine.max_num_seqs",
     "max_num_batched_tokens": "engine.max_num_batched_tokens",
+    "enable_prefix_caching": "engine.prefix_caching",
     "max_num_queued_reqs": "engine.steps_in_flight",
     "max_num_queued_tokens": "engine.steps_in_flight",
     # With it vLLM's output handler asserts statistics, which are off, and dies of the first answer.
@@ -97,7 +98,6 @@ _FIXED = (
     "runner",
     "skip_tokenizer_init",
     "enable_chunked_prefill",
-    "enable_prefix_caching",
     "disable_log_stats",
     "stream_interval",
 )
@@ -156,7 +156,7 @@ def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any
         # Split prompts race in the pooling buffers (crash), and on 0.26 one of exactly max_model_len never ends.
         "enable_chunked_prefill": False,
         # Encoders see both sides of a token: a shared prefix has no shared state.
-        "enable_prefix_caching": card.shares_prefixes,
+        "enable_prefix_caching": card.shares_prefixes and settings.prefix_caching,
         # We send token ids, and check them; a second tokenizer would only cost memory and start-up time. IO processors
         # may ask for it, or give texts.
         "skip_tokenizer_init": not chosen_io_processors(settings),

@@ -42,6 +42,11 @@ class Child:
                 task.cancel()
             await asyncio.wait({doing, ending})
 
+    async def ended_well(self) -> None:
+        """Wait until it has ended. Raises ToolFailure, with the last lines of output, for an exit code other than 0."""
+        if code := await self._process.wait():
+            raise ToolFailure(f"the {self.name} ended with exit code {code}\n{self.last_lines()}")
+
     def last_lines(self) -> str:
         """The end of the output, to be shown when something went wrong."""
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
@@ -64,14 +69,23 @@ class Child:
 
 @asynccontextmanager
 async def running(
-    name: str, command: Sequence[str], *, environment: Mapping[str, str], log: Path, grace_seconds: float
+    name: str,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    log: Path,
+    grace_seconds: float,
+    data: Path | None = None,
 ) -> AsyncIterator[Child]:
-    """Run `command` until the block ends, in a session of its own: Ctrl-C reaches this tool alone, which stops it."""
-    with log.open("wb") as output:
+    """Run `command` until the block ends, in a session of its own: Ctrl-C reaches this tool alone, which stops it.
+
+    Its output goes to `log`; what it writes to stdout to `data`, if given.
+    """
+    with log.open("wb") as output, (data or log).open("ab") as printed:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
+            stdout=printed,
             stderr=output,
             env=dict(environment),
             start_new_session=True,

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -81,15 +81,18 @@ def service_environment(services: Services) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def running_worker(environment: Mapping[str, str], log: Path) -> AsyncIterator[Child]:
-    """Run a worker until the block ends, its output in `log`."""
-    command = [scorestream_command(), "run"]
+async def running_worker(
+    environment: Mapping[str, str], log: Path, arguments: Sequence[str] = ()
+) -> AsyncIterator[Child]:
+    """Run a worker, or several under a supervisor, until the block ends; output in `log`."""
+    command = [scorestream_command(), "run", *arguments]
     async with running("worker", command, environment=environment, log=log, grace_seconds=STOP_SECONDS) as child:
         yield child
 
 
-async def until_ready(log: Path, phase: Callable[[str], None]) -> None:
-    """Return when the worker's log says that it reads requests; `phase` is told each event before that."""
+async def until_ready(log: Path, phase: Callable[[str], None], workers: int = 1) -> None:
+    """Return when the log says that so many workers read requests; `phase` is told each event before that."""
+    ready = 0
     with log.open("rb") as lines:
         rest = b""
         while True:
@@ -97,8 +100,10 @@ async def until_ready(log: Path, phase: Callable[[str], None]) -> None:
             for line in complete:
                 event = _event(line)
                 if event == READY_EVENT:
-                    return
-                if event is not None:
+                    ready += 1
+                    if ready == workers:
+                        return
+                elif event is not None:
                     phase(event)
             await asyncio.sleep(0.1)
 

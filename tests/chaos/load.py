@@ -113,7 +113,7 @@ class Load:
 
     async def _publish(self, publisher: Publisher, pace: OpenLoop) -> None:
         while not self._stopping:
-            await pace.due()
+            await pace.due(1)
             name, value = self._next()
             await publisher.send(self._topic, value, name=name.decode(), partition=self._sent % self._partitions)
         await publisher.flush()

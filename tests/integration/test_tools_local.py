@@ -81,13 +81,32 @@ async def test_a_demo_whose_worker_cannot_start_says_why(tmp_path: Path) -> None
     assert left_behind(tmp_path) == []
 
 
-async def test_bench_starts_a_worker_and_measures_it(tmp_path: Path) -> None:
-    options = ["--requests", "200", "--warmup", "20", "--concurrency", "32", "--no-ceiling", "--json"]
-    process = await start("bench", *options, settings=SCRIPTED, folder=tmp_path)
+async def bench(folder: Path, *options: str) -> dict:
+    process = await start("bench", *options, "--no-ceiling", "--json", settings=SCRIPTED, folder=folder)
     async with asyncio.timeout(120):
         stdout, stderr = await process.communicate()
     assert process.returncode == 0, stderr.decode()
-    report = json.loads(stdout)
-    assert (report["requests"], report["statuses"], report["ratio"]) == (200, {"ok": 200}, None)
-    assert report["main_process_cpu_us_per_request"] > 0
-    assert left_behind(tmp_path) == []
+    assert left_behind(folder) == []
+    report: dict = json.loads(stdout)
+    return report
+
+
+async def test_bench_starts_a_worker_and_measures_it_under_load_and_alone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ["--mix", "short", "--requests", "300", "--warmup", "20", "--concurrency", "32", "--one-at-a-time"]
+    report = await bench(tmp_path, *options, "--out", str(out))
+    loaded, lone = report["measurements"]
+    assert (loaded["kind"], loaded["requests"], loaded["statuses"]) == ("pipeline", 300, {"ok": 300})
+    assert 32 <= loaded["tokens_per_request"] <= 96
+    assert 0 < loaded["cpu_us_per_request"]["event_loop"] <= loaded["cpu_us_per_request"]["worker"]
+    assert (lone["kind"], lone["requests"]) == ("pipeline_one_at_a_time", 100)
+    assert 0 < lone["latency_ms"]["p50"] < loaded["latency_ms"]["max"]
+    assert json.loads((out / "report.json").read_text()) == report
+    assert "<svg" in (out / "report.html").read_text()
+
+
+async def test_bench_measures_what_a_request_costs_while_others_wait(tmp_path: Path) -> None:
+    report = await bench(tmp_path, "--backlog", "3000", "--requests", "500", "--warmup", "100")
+    [measured] = report["measurements"]
+    assert (measured["requests"], measured["lag_at_start"], measured["latency_ms"]) == (500, 2900, None)
+    assert measured["cpu_us_per_request"]["worker"] > 0

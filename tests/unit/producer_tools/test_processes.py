@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from producer_tools.console import ToolFailure
-from producer_tools.local.cpu import cpu_seconds
+from producer_tools.local.cpu import Role, cpu_seconds, difference
 from producer_tools.local.processes import running
 from producer_tools.local.worker import until_ready
 
@@ -79,13 +79,34 @@ async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:
     assert phases == ["starting", "warming"]
 
 
-async def test_processor_time_of_a_busy_child_is_seen_apart_from_ours(tmp_path: Path) -> None:
-    busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint(flush=True)\n"
-    async with python(busy + "time.sleep(600)", tmp_path / "log") as child:
-        before = cpu_seconds(os.getpid())
+BUSY = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+WORKER = f"""
+import multiprocessing, threading
+def engine():
+    exec({BUSY!r})
+    print(flush=True)
+    time.sleep(600)
+if __name__ == "__main__":
+    {BUSY.replace(chr(10), chr(10) + "    ")}
+    thread = threading.Thread(target=exec, args=({BUSY.replace("process_time", "thread_time")!r},))
+    thread.start()
+    thread.join()
+    multiprocessing.get_context("spawn").Process(target=engine).start()
+    time.sleep(600)
+"""
+
+
+async def test_processor_time_is_told_apart_by_what_a_process_is_for(tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    supervisor = f"import subprocess, sys; subprocess.run([sys.executable, {str(script)!r}])"
+    async with python(supervisor, tmp_path / "log") as child:
         await until(written(child.log))
-        assert cpu_seconds(child.pid).main >= 0.3
-        assert cpu_seconds(os.getpid()).children >= 0.3
-        assert before.main <= cpu_seconds(os.getpid()).main
+        used = cpu_seconds(child.pid)
+    assert used[Role.ENGINE] >= 0.3
+    assert used[Role.WORKER] >= 0.6
+    assert 0.3 <= used[Role.EVENT_LOOP] <= used[Role.WORKER] - 0.25
+    assert 0 < used[Role.SUPERVISOR] < 0.3
+    assert difference(used, used) == dict.fromkeys(Role, 0.0)
     with pytest.raises(ToolFailure, match="no process"):
         cpu_seconds(child.pid)

@@ -1,0 +1,87 @@
+"""What the bench is asked for: deployments, and what to measure of each; from options or from a YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+from producer_tools.bench.mixes import NAMED
+from producer_tools.console import ToolFailure
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+CUSTOM = "words"
+"""The mix that is described by options."""
+MixName = Annotated[str, Field(pattern=f"^({'|'.join([*NAMED, CUSTOM])})$")]
+
+
+class Deployment(_Part):
+    """Workers or engines with certain settings."""
+
+    name: str
+    settings: dict[str, Any] = {}
+    """Dotted paths, as for `--set`, above those of the suite."""
+    workers: PositiveInt = 1
+    """Of the pipeline; `scorestream run --workers`."""
+    engines: list[PositiveInt] | None = None
+    """Engines alone, one measurement of each number; default: as many as workers."""
+    mps: bool = False
+    """Whether processes on one GPU share it through CUDA MPS."""
+    measure: list[Literal["pipeline", "engine", "one_at_a_time"]] = ["engine", "pipeline"]
+    """What to measure. `one_at_a_time`: latency when nothing else is under way; of the engine alone if it is measured,
+    too."""
+    mixes: list[MixName] | None = None
+    """Default: the suite's."""
+
+    @property
+    def engine_counts(self) -> list[int]:
+        """How many engines alone to measure."""
+        return self.engines or [self.workers]
+
+
+class Suite(_Part):
+    """Everything that one run measures, in this order."""
+
+    settings: dict[str, Any] = {}
+    """Dotted paths of all deployments; over the environment's SCORESTREAM_... ."""
+    mixes: list[MixName] = ["short", "mid", "long"]
+    requests: PositiveInt | dict[MixName, PositiveInt] = 2000
+    """Measured requests of one mix."""
+    warmup: Annotated[int, Field(ge=0)] = 200
+    """Requests before these."""
+    one_at_a_time_requests: PositiveInt = 100
+    """Measured requests of `one_at_a_time`, on the first mix."""
+    concurrency: PositiveInt = 512
+    """Requests under way at once (closed loop)."""
+    rate: PositiveFloat | None = None
+    """Requests/s (open loop) instead of `concurrency`."""
+    backlog: Annotated[int, Field(ge=0)] = 0
+    """Requests published before the worker starts; then the first of their results are measured."""
+    seed: int = 0
+    """The same seed makes the same texts."""
+    transformers: PositiveInt | None = None
+    """Batch size of the transformers baseline; none: it is not measured."""
+    minutes: PositiveFloat | None = None
+    """Nothing new begins after so long; what was left out is in the report."""
+    deployments: Annotated[list[Deployment], Field(min_length=1)]
+
+    def requests_of(self, mix: str) -> int:
+        """How many requests of a mix are measured."""
+        return self.requests if isinstance(self.requests, int) else self.requests.get(mix, 2000)
+
+
+def read_suite(file: Path) -> Suite:
+    """The suite of a YAML file. Raises ToolFailure, one line per problem."""
+    try:
+        return Suite.model_validate(yaml.safe_load(file.read_text()))
+    except (OSError, yaml.YAMLError) as unreadable:
+        raise ToolFailure(f"{file}: {unreadable}") from None
+    except ValidationError as invalid:
+        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in invalid.errors(include_url=False)]
+        raise ToolFailure("\n".join([f"{file}:", *lines])) from None

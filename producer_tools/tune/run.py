@@ -1,0 +1,118 @@
+"""`scorestream tune`: the ladder on this machine, and what it recommends as YAML for `scorestream run --config`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from producer_tools.bench.engines import Worker
+from producer_tools.bench.mixes import PairMix, Span
+from producer_tools.bench.run import machine
+from producer_tools.console import ToolFailure
+from producer_tools.local.mps import mps_daemon, mps_is_there
+from producer_tools.local.worker import engine_environment
+from producer_tools.tune.ladder import ladder, start_on
+from producer_tools.tune.search import Candidate, Search, Tried
+
+LAST_LINE_CHARACTERS = 200
+LANE_STEPS = 4
+"""A lane holds at least twice the engine's window, which is two steps; see limits.lane_records."""
+DEFAULT_LANE_RECORDS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is tuned. `model`: empty for that of the environment. `requests`: a JSONL file of one's own, or made up."""
+
+    model: str
+    settings: Mapping[str, str]
+    requests: Path | None
+    tokens: Span
+    count: int
+    minutes: float
+    allow_fp8: bool
+
+
+async def tune(wish: Wish, note: Callable[[str], None]) -> str:
+    """The recommended settings as YAML. Raises ToolFailure when the engine does not run at all."""
+    ends = time.monotonic() + wish.minutes * 60
+    settings = dict(wish.settings) | ({"engine.model": wish.model} if wish.model else {})
+    environment = dict(os.environ) if "engine.model" in settings else engine_environment()
+    gpus = machine()["gpus"]
+    with tempfile.TemporaryDirectory(prefix="scorestream-tune-") as name:
+        bench = _Bench(Path(name), environment, settings)
+        await bench.write_requests(wish)
+        search = Search(bench.measure, lambda: time.monotonic() < ends, note)
+        steps = ladder(gpus=len(gpus), mps=mps_is_there(), fp8=wish.allow_fp8)
+        best = await search.run(start_on(len(gpus)), steps)
+    if best.requests_per_second is None:
+        raise ToolFailure(f"the engine did not run: {search.tried[0].problem}")
+    for one in search.left_out:
+        note(f"no time left for {one}")
+    return recommended(best, search.tried[0], settings)
+
+
+def recommended(best: Tried, first: Tried, settings: Mapping[str, Any]) -> str:
+    """YAML of the settings that were given and those that were found, with what was measured as a comment."""
+    tree: dict[str, Any] = {}
+    for path, value in (dict(settings) | best.candidate.settings).items():
+        *sections, name = path.split(".")
+        branch = tree
+        for section in sections:
+            branch = branch.setdefault(section, {})
+        branch[name] = yaml.safe_load(value) if isinstance(value, str) else value
+    engine = tree.get("engine", {})
+    lane_records = LANE_STEPS * int(engine.get("max_num_seqs", 0))
+    if lane_records > DEFAULT_LANE_RECORDS:
+        tree.setdefault("limits", {}).setdefault("lane_records", lane_records)
+    if best.candidate.engines > 1:
+        tree["workers"] = {"count": best.candidate.engines} | ({"mps": "on"} if best.candidate.mps else {})
+    told = f"# measured, engine alone: {best.requests_per_second:.1f} requests/s ({best.candidate})\n"
+    if first.requests_per_second and first is not best:
+        told += f"# before: {first.requests_per_second:.1f} requests/s ({first.candidate})\n"
+    return told + yaml.safe_dump(tree, sort_keys=False)
+
+
+class _Bench:
+    """Measures candidates: engines alone, each in a process of its own."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], settings: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._settings = settings
+        self._requests = folder / "requests.jsonl"
+
+    async def write_requests(self, wish: Wish) -> None:
+        """Those of the user, or made-up ones of the wished lengths. Raises ToolFailure."""
+        if wish.requests is not None:
+            self._requests = wish.requests
+            return
+        tokenisation = await Worker(self._folder, self._environment, self._settings).tokenisation()
+        made_up = PairMix("tune", wish.tokens).requests(
+            wish.count, seed=0, id_prefix="tune-", tokenisation=tokenisation
+        )
+        self._requests.write_bytes(b"".join(value + b"\n" for _, value in made_up))
+
+    async def measure(self, candidate: Candidate) -> Tried:
+        """One candidate; a candidate that does not run is no failure of the search."""
+        settings = {**self._settings, **candidate.settings}
+        try:
+            if candidate.mps:
+                async with mps_daemon(self._folder) as found_by:
+                    worker = Worker(self._folder, {**self._environment, **found_by}, settings)
+                    [told] = await worker.ceiling([self._requests], candidate.engines)
+            else:
+                worker = Worker(self._folder, self._environment, settings)
+                [told] = await worker.ceiling([self._requests], candidate.engines)
+        except ToolFailure as failure:
+            return Tried(
+                candidate, None, f"does not run ({str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS]})"
+            )
+        return Tried(candidate, float(told["requests_per_second"]))

@@ -1,0 +1,72 @@
+"""The search for faster settings, on a made-up machine, and what it recommends."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from consumer.settings import load_settings
+from producer_tools.tune.ladder import ladder, start_on
+from producer_tools.tune.run import recommended
+from producer_tools.tune.search import Candidate, Search, Tried
+
+
+def search(rate: Callable[[Candidate], float | None], most: int = 100) -> Search:
+    async def measure(candidate: Candidate) -> Tried:
+        return Tried(candidate, rate(candidate), "out of memory")
+
+    made = Search(measure, lambda: len(made.tried) < most, lambda _text: None)
+    return made
+
+
+def gpu(candidate: Candidate) -> float | None:
+    """Four engines fit; fp8 and MPS help; async scheduling costs; larger steps help by less than noise."""
+    if candidate.engines > 4:
+        return None
+    rate = 1000.0 * candidate.engines**0.5
+    rate *= 1.2 if candidate.settings.get("engine.args.quantization") == "fp8" else 1
+    rate *= 1.1 if candidate.mps else 1
+    rate *= 0.7 if candidate.settings.get("engine.args.async_scheduling") else 1
+    return rate * (1.01 if candidate.settings.get("engine.max_num_seqs") == 512 else 1)
+
+
+async def test_the_search_keeps_what_is_faster_and_leaves_what_is_not() -> None:
+    found = await search(gpu).run(start_on(1), ladder(gpus=1, mps=True, fp8=True))
+    assert found.candidate == Candidate(
+        4, mps=True, settings=start_on(1).settings | {"engine.args.quantization": "fp8"}
+    )
+
+
+async def test_fp8_is_never_tried_unless_it_is_allowed_nor_mps_where_there_is_none() -> None:
+    looked = search(gpu)
+    await looked.run(start_on(1), ladder(gpus=1, mps=False, fp8=False))
+    assert not any(one.candidate.mps or "engine.args.quantization" in one.candidate.settings for one in looked.tried)
+
+
+async def test_without_a_gpu_only_the_size_of_a_step_is_tried() -> None:
+    looked = search(lambda candidate: 100.0 + candidate.settings.get("engine.max_num_seqs", 0))
+    found = await looked.run(start_on(0), ladder(gpus=0, mps=False, fp8=True))
+    assert found.candidate.settings == {"engine.max_num_seqs": 1024}
+    assert {one.candidate.engines for one in looked.tried} == {1}
+
+
+async def test_when_the_time_is_over_the_best_so_far_stands_and_the_rest_is_told() -> None:
+    looked = search(gpu, most=3)
+    found = await looked.run(start_on(1), ladder(gpus=1, mps=True, fp8=False))
+    assert len(looked.tried) == 3
+    assert found.candidate.engines == 4
+    assert looked.left_out
+
+
+@pytest.mark.parametrize("settings", [{}, {"engine.model": "some/model", "engine.args.seed": "7"}])
+async def test_what_is_recommended_is_a_config_file_of_the_worker(
+    settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate = start_on(1).with_settings(max_num_seqs=1024, args__async_scheduling=True)
+    file = tmp_path / "tuned.yaml"
+    file.write_text(recommended(Tried(candidate, 500.0), Tried(start_on(1), 400.0), {"engine.model": "m"} | settings))
+    monkeypatch.setenv("SCORESTREAM_CONFIG", str(file))
+    loaded = load_settings()
+    assert loaded.engine.max_num_seqs == 1024
+    assert loaded.engine.args["async_scheduling"] is True
+    assert loaded.engine.model == settings.get("engine.model", "m")
