@@ -1,0 +1,152 @@
+{{/*
+Everything that cannot work, one problem a line, each with its fix. What a schema can say stands in values.schema.json;
+what the worker's settings must satisfy among themselves, the worker says at its start and `scorestream check` before.
+*/}}
+{{- define "scorestream.problems" -}}
+{{- include "scorestream.problems.required" . -}}
+{{- include "scorestream.problems.settings" . -}}
+{{- include "scorestream.problems.environment" . -}}
+{{- include "scorestream.problems.stopping" . -}}
+{{- include "scorestream.problems.storage" . -}}
+{{- include "scorestream.problems.scaling" . -}}
+{{- include "scorestream.problems.surroundings" . -}}
+{{- end -}}
+
+{{- define "scorestream.problems.required" -}}
+{{- $settings := include "scorestream.settings" . | fromYaml -}}
+{{- if not .Values.image.repository }}
+image.repository is empty: build the Dockerfile, push the image, and name it here
+{{- end }}
+{{- if not (dig "kafka" "bootstrap_servers" "" .Values.config) }}
+config.kafka.bootstrap_servers is empty: set host:port of your brokers, comma-separated
+{{- end }}
+{{- if and (eq $settings.engine.kind "vllm") (not $settings.engine.model) }}
+config.engine.model is empty: set a Hugging Face name, or a folder that extraVolumes mounts
+{{- end }}
+{{- if not (or (dig "redis" "url" "" .Values.config) (index .Values.existingSecrets.settings "redis.url")) }}
+redis.url is nowhere: set config.redis.url, or existingSecrets.settings."redis.url" to a Secret's name and key when the URL holds a password
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.settings" -}}
+{{- $settings := include "scorestream.settings" . | fromYaml -}}
+{{- if regexMatch "^[a-z]+://[^/]*@" (dig "redis" "url" "" .Values.config) }}
+config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL into a Secret and name it in existingSecrets.settings."redis.url"
+{{- end }}
+{{- range $setting, $secret := .Values.existingSecrets.settings }}
+{{- $path := splitList "." $setting }}
+{{- if hasKey (get $.Values.config (first $path) | default dict) (last $path) }}
+config.{{ $setting }} and existingSecrets.settings."{{ $setting }}" are both set: remove one of them
+{{- end }}
+{{- end }}
+{{- if eq (int $settings.health.port) 0 }}
+config.health.port is 0: set a port above 1023, because the kubelet asks there whether the worker lives
+{{- else if lt (int $settings.health.port) 1024 }}
+config.health.port is {{ $settings.health.port }}: set a port above 1023, because the worker is not root
+{{- end }}
+{{- if has $settings.health.host (list "127.0.0.1" "localhost" "::1") }}
+config.health.host is {{ $settings.health.host }}: remove it, because the kubelet asks from outside the pod
+{{- end }}
+{{- if $settings.kafka.group_instance_id }}
+config.kafka.group_instance_id is {{ $settings.kafka.group_instance_id }}: remove it, because all pods of this release would use the same id
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.environment" -}}
+{{- range .Values.extraEnv }}
+{{- $name := toString .name }}
+{{- if not .name }}
+extraEnv has an entry without a name: write [{name: ..., value: ...}]
+{{- else if and (hasKey . "value") (not (kindIs "string" .value)) }}
+extraEnv {{ $name }} is not text: put its value, {{ .value }}, in quotes
+{{- else if and (hasPrefix "SCORESTREAM_" $name) (hasKey . "value") }}
+extraEnv {{ $name }} is a setting: set config.{{ $name | trimPrefix "SCORESTREAM_" | lower | replace "__" "." }} instead, so that the chart can check it
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.stopping" -}}
+{{- $needed := include "scorestream.graceNeeded" . | int }}
+{{- if lt (include "scorestream.grace" . | int) $needed }}
+terminationGracePeriodSeconds is {{ .Values.terminationGracePeriodSeconds }}: remove it or set it to at least {{ $needed }} (config.shutdown.drain_seconds + 2 x config.commit.timeout_seconds + 50 for the producers and the engine), or workers are killed while they drain
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.storage" -}}
+{{- $cache := .Values.modelCache }}
+{{- $pods := eq .Values.autoscaling.mode "none" | ternary (int .Values.replicaCount) (include "scorestream.maxReplicas" . | int) }}
+{{- if and (eq $cache.type "existingClaim") (not $cache.existingClaim) }}
+modelCache.existingClaim is empty: name the PersistentVolumeClaim, or set modelCache.type to create or emptyDir
+{{- end }}
+{{- if and (ne $cache.type "existingClaim") $cache.existingClaim }}
+modelCache.existingClaim is {{ $cache.existingClaim }} and modelCache.type is {{ $cache.type }}: set modelCache.type to existingClaim, or remove the claim
+{{- end }}
+{{- if and (eq $cache.type "create") (not (has "ReadWriteMany" $cache.accessModes)) (gt $pods 1) }}
+modelCache.accessModes is {{ join ", " $cache.accessModes }} and there may be {{ $pods }} pods: set ReadWriteMany, or modelCache.type to emptyDir, or one pod
+{{- end }}
+{{- if and (eq $cache.type "emptyDir") $cache.offline }}
+modelCache.offline is true and modelCache.type is emptyDir, which begins empty: set modelCache.type to existingClaim, or offline to false
+{{- end }}
+{{- range $where := list "requests" "limits" }}
+{{- if hasKey (get $.Values.resources $where) $.Values.gpu.resourceName }}
+resources.{{ $where }} has {{ $.Values.gpu.resourceName }}: remove it and set gpu.count
+{{- end }}
+{{- end }}
+{{- if and .Values.resources.claims (int .Values.gpu.count) }}
+resources.claims is set and gpu.count is {{ .Values.gpu.count }}: set gpu.count to 0, because the claim brings the GPU
+{{- end }}
+{{- $own := list "imagePullSecrets" "serviceAccountName" "automountServiceAccountToken" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "initContainers" "containers" "volumes" }}
+{{- range $field, $_ := .Values.extraPodSpec }}
+{{- if has $field $own }}
+extraPodSpec.{{ $field }} is the chart's own: use the value for it, see values.yaml
+{{- end }}
+{{- end }}
+{{- range $label, $_ := .Values.podLabels }}
+{{- if hasPrefix "app.kubernetes.io/" $label }}
+podLabels.{{ $label }} is the chart's own: choose another name
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.scaling" -}}
+{{- $scaling := .Values.autoscaling }}
+{{- if ne $scaling.mode "none" }}
+{{- if ne (int .Values.replicaCount) 1 }}
+replicaCount is {{ .Values.replicaCount }} and autoscaling.mode is {{ $scaling.mode }}: remove replicaCount and set autoscaling.minReplicas
+{{- end }}
+{{- if not (or $scaling.lagThreshold $scaling.recordsPerSecondPerWorker) }}
+autoscaling.recordsPerSecondPerWorker is empty: measure it with `scorestream bench` on your model and your requests, or set autoscaling.lagThreshold
+{{- end }}
+{{- $useful := include "scorestream.usefulReplicas" . | int }}
+{{- if gt (include "scorestream.maxReplicas" . | int) $useful }}
+autoscaling.maxReplicas is {{ $scaling.maxReplicas }}: set it to at most {{ $useful }} (autoscaling.partitions {{ $scaling.partitions }} / {{ include "scorestream.workers" . }} workers of a pod), because a partition is read by one worker; or give the topics more partitions
+{{- end }}
+{{- if gt (int $scaling.minReplicas) (include "scorestream.maxReplicas" . | int) }}
+autoscaling.minReplicas is {{ $scaling.minReplicas }}: set it to at most maxReplicas ({{ include "scorestream.maxReplicas" . }})
+{{- end }}
+{{- if and (eq $scaling.mode "hpa") (eq (int $scaling.minReplicas) 0) }}
+autoscaling.minReplicas is 0 and autoscaling.mode is hpa: set at least 1, or autoscaling.mode to keda, which alone can start from none
+{{- end }}
+{{- if and (eq $scaling.mode "keda") (not (.Capabilities.APIVersions.Has "keda.sh/v1alpha1")) }}
+autoscaling.mode is keda and the cluster does not know keda.sh/v1alpha1: install KEDA; to render without a cluster add --api-versions keda.sh/v1alpha1
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.surroundings" -}}
+{{- $update := .Values.updateStrategy }}
+{{- if and (eq $update.type "RollingUpdate") (has (toString $update.rollingUpdate.maxSurge) (list "0" "0%")) (has (toString $update.rollingUpdate.maxUnavailable) (list "0" "0%")) }}
+updateStrategy.rollingUpdate.maxSurge and maxUnavailable are both 0: set one of them to 1, or no pod can ever be replaced
+{{- end }}
+{{- if has (toString .Values.podDisruptionBudget.maxUnavailable) (list "0" "0%") }}
+podDisruptionBudget.maxUnavailable is 0: set at least 1, or no node with a worker can be drained
+{{- end }}
+{{- range $what := list "podMonitor" "prometheusRule" }}
+{{- if and (get $.Values.metrics $what).enabled (not ($.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
+metrics.{{ $what }}.enabled is true and the cluster does not know monitoring.coreos.com/v1: install the Prometheus operator; to render without a cluster add --api-versions monitoring.coreos.com/v1
+{{- end }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled (not (include "scorestream.redisPorts" .)) }}
+networkPolicy.redis.ports is empty and redis.url stands in a Secret: set the port of Redis
+{{- end }}
+{{- end -}}

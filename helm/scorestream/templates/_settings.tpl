@@ -1,0 +1,53 @@
+{{/* The worker's settings in force, as YAML: those of `config` over the worker's own defaults. */}}
+{{- define "scorestream.settings" -}}
+{{- $defaults := .Files.Get "files/settings-defaults.yaml" | fromYaml -}}
+{{- mustMergeOverwrite $defaults (deepCopy .Values.config) | toYaml -}}
+{{- end -}}
+
+{{/* Processes of a pod, each with an engine of its own. */}}
+{{- define "scorestream.workers" -}}
+{{- mul (max 1 (int .Values.gpu.count)) (int .Values.workersPerGpu) -}}
+{{- end -}}
+
+{{/*
+Seconds from SIGTERM to the end at the most: what is in flight is finished, the last commit, leaving the group; then, at
+most, 10 for closing two producers, 30 for the engine and its processes, and 10 to spare.
+*/}}
+{{- define "scorestream.graceNeeded" -}}
+{{- $settings := include "scorestream.settings" . | fromYaml -}}
+{{- ceil (addf $settings.shutdown.drain_seconds (mulf 2 $settings.commit.timeout_seconds) 50) -}}
+{{- end -}}
+
+{{- define "scorestream.grace" -}}
+{{- default (include "scorestream.graceNeeded" .) .Values.terminationGracePeriodSeconds | int -}}
+{{- end -}}
+
+{{/* A partition is read by one worker, so more pods than this would idle. */}}
+{{- define "scorestream.usefulReplicas" -}}
+{{- max 1 (div (int .Values.autoscaling.partitions) (int (include "scorestream.workers" .))) -}}
+{{- end -}}
+
+{{- define "scorestream.maxReplicas" -}}
+{{- default (include "scorestream.usefulReplicas" .) .Values.autoscaling.maxReplicas | int -}}
+{{- end -}}
+
+{{/* Records of lag per pod: what its workers score in backlogSeconds. */}}
+{{- define "scorestream.lagThreshold" -}}
+{{- with .Values.autoscaling -}}
+{{- if .lagThreshold -}}
+{{- int .lagThreshold -}}
+{{- else -}}
+{{- mulf .recordsPerSecondPerWorker .backlogSeconds (include "scorestream.workers" $) | floor | int | max 1 -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* SCORESTREAM_REDIS__URL for redis.url. */}}
+{{- define "scorestream.variable" -}}
+SCORESTREAM_{{ . | replace "." "__" | upper }}
+{{- end -}}
+
+{{/* What the worker reads: `config`, and what the chart knows better. */}}
+{{- define "scorestream.config" -}}
+{{- toYaml .Values.config -}}
+{{- end -}}

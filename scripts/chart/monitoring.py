@@ -1,0 +1,62 @@
+"""The values of scraping, alerts and dashboards."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scripts.chart.section import Labels, Objects, Section
+
+Duration = Annotated[str, Field(pattern=r"^([0-9]+(ms|s|m|h|d|w))+$")]
+
+
+class PodMonitorValues(Section):
+    """The Prometheus operator's way to find the pods."""
+
+    enabled: bool = False
+    """Needs the Prometheus operator."""
+    interval: Duration = "15s"
+    """Between two scrapes."""
+    scrape_timeout: Duration = "10s"
+    """At most the interval."""
+    labels: Labels = {}
+    """By which your Prometheus selects it."""
+    relabelings: Objects = []
+    """Of the target."""
+    metric_relabelings: Objects = []
+    """Of what was scraped."""
+
+
+class PrometheusRuleValues(Section):
+    """The alerts, each with a runbook."""
+
+    enabled: bool = False
+    """Needs the Prometheus operator."""
+    labels: Labels = {}
+    """By which your Prometheus selects it."""
+    alert_labels: Labels = {}
+    """Of every alert, for routing."""
+    runbook_url: str = ""
+    """Where you publish docs/operate.md; the alert's name follows as #anchor."""
+
+
+class GrafanaDashboardsValues(Section):
+    """Dashboards as ConfigMaps, for Grafana's sidecar."""
+
+    enabled: bool = False
+    """Make them."""
+    label: str = "grafana_dashboard"
+    """The label that the sidecar looks for."""
+    label_value: str = "1"
+    """And its value."""
+    annotations: Labels = {}
+    """Such as grafana_folder."""
+
+
+class MetricsValues(Section):
+    """/metrics on `config.health.port`: who reads it, who is told, who looks."""
+
+    pod_monitor: PodMonitorValues = PodMonitorValues()
+    prometheus_rule: PrometheusRuleValues = PrometheusRuleValues()
+    grafana_dashboards: GrafanaDashboardsValues = GrafanaDashboardsValues()

@@ -1,0 +1,86 @@
+"""values.schema.json: the chart's values, with the worker's own settings under `config`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from consumer.settings import Settings
+from scripts.chart.values import Values
+
+_NOISE = ("title", "default", "writeOnly")
+"""Titles repeat the names; Helm takes defaults from values.yaml, and the settings' from the worker."""
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of draft 7, the newest that every Helm 3 understands."""
+    values = Values.model_json_schema(by_alias=True)
+    settings = Settings.model_json_schema()
+    definitions = {**_prefixed(values.pop("$defs"), ""), **_prefixed(settings.pop("$defs"), "Settings.")}
+    _refer(settings, "Settings.")
+    _refer(values, "")
+    values["properties"]["config"] = settings
+    # Helm gives every chart `global`, for those who use this one as a dependency.
+    values["properties"]["global"] = {"type": "object"}
+    existing = definitions["ExistingSecretsValues"]["properties"]["settings"]
+    existing["propertyNames"] = {"enum": secret_settings()}
+    document = {"$schema": "http://json-schema.org/draft-07/schema#", **values, "definitions": definitions}
+    cleaned: dict[str, Any] = _cleaned(document)
+    return cleaned
+
+
+def secret_settings() -> list[str]:
+    """Paths of the settings that are secret."""
+    return sorted(_secret_paths(Settings, ""))
+
+
+def _secret_paths(model: type[BaseModel], path: str) -> list[str]:
+    found = []
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found += _secret_paths(field.annotation, f"{path}{name}.")
+        elif "SecretStr" in str(field.annotation):
+            found.append(f"{path}{name}")
+    return found
+
+
+def _prefixed(definitions: dict[str, Any], prefix: str) -> dict[str, Any]:
+    for definition in definitions.values():
+        _refer(definition, prefix)
+    return {f"{prefix}{name}": definition for name, definition in definitions.items()}
+
+
+def _refer(node: Any, prefix: str) -> None:
+    """Point every reference below `node` to the prefixed definitions."""
+    if isinstance(node, dict):
+        if "$ref" in node:
+            node["$ref"] = node["$ref"].replace("#/$defs/", f"#/definitions/{prefix}")
+        for child in node.values():
+            _refer(child, prefix)
+    elif isinstance(node, list):
+        for child in node:
+            _refer(child, prefix)
+
+
+def _cleaned(node: Any, *, names: bool = False) -> Any:
+    """Without noise, and with `type: [T, null]` for optional values, whose refusals are easier to read.
+
+    The keys of `properties` and `definitions` are names, of which one may be `title`.
+    """
+    if isinstance(node, list):
+        return [_cleaned(child) for child in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {
+        key: _cleaned(value, names=key in ("properties", "definitions"))
+        for key, value in node.items()
+        if names or key not in _NOISE
+    }
+    match kept.get("anyOf"):
+        case [{"type": str(kind), **rest}, {"type": "null"}] if "enum" not in rest:
+            del kept["anyOf"]
+            return {"type": [kind, "null"], **rest, **kept}
+    if kept.get("format") == "password":
+        del kept["format"]
+    return kept
