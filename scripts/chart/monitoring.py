@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -28,6 +28,19 @@ class PodMonitorValues(Section):
     """Of what was scraped."""
 
 
+class AlertValues(Section):
+    """What differs from an alert's defaults in files/alerts.yaml."""
+
+    enabled: bool | None = None
+    """False: leave it out."""
+    threshold: float | None = None
+    """In the unit of what it looks at."""
+    for_: Annotated[Duration | None, Field(alias="for")] = None
+    """How long it must hold."""
+    severity: str | None = None
+    """For routing."""
+
+
 class PrometheusRuleValues(Section):
     """The alerts, each with a runbook."""
 
@@ -37,6 +50,8 @@ class PrometheusRuleValues(Section):
     """By which your Prometheus selects it."""
     alert_labels: Labels = {}
     """Of every alert, for routing."""
+    alerts: dict[str, AlertValues] = {}
+    """What differs from files/alerts.yaml: `ScorestreamBehind: {threshold: 60, for: 5m}`."""
     runbook_url: str = ""
     """Where you publish docs/operate.md; the alert's name follows as #anchor."""
 
@@ -57,6 +72,8 @@ class GrafanaDashboardsValues(Section):
 class MetricsValues(Section):
     """/metrics on `config.health.port`: who reads it, who is told, who looks."""
 
+    selector: str = ""
+    """PromQL labels of this release's targets in alerts; default: those that the PodMonitor gives."""
     pod_monitor: PodMonitorValues = PodMonitorValues()
     prometheus_rule: PrometheusRuleValues = PrometheusRuleValues()
     grafana_dashboards: GrafanaDashboardsValues = GrafanaDashboardsValues()

@@ -49,7 +49,7 @@ class KedaValues(Section):
 class HpaValues(Section):
     """What only the HorizontalPodAutoscaler has."""
 
-    metric_name: str = "scorestream_lag_records"
+    metric_name: str = "scorestream_partition_lag_records"
     """The external metric that your metrics adapter offers: the sum of the group's lag, in records."""
     metric_selector: Labels = {}
     """Its labels; default: none."""

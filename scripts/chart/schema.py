@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel
 
 from consumer.settings import Settings
 from scripts.chart.values import Values
 
+CHART = Path(__file__).resolve().parent.parent.parent / "helm" / "scorestream"
+ALERTS = CHART / "files" / "alerts.yaml"
 _NOISE = ("title", "default", "writeOnly")
 """Titles repeat the names; Helm takes defaults from values.yaml, and the settings' from the worker."""
 
@@ -23,11 +28,17 @@ def schema() -> dict[str, Any]:
     values["properties"]["config"] = settings
     # Helm gives every chart `global`, for those who use this one as a dependency.
     values["properties"]["global"] = {"type": "object"}
-    existing = definitions["ExistingSecretsValues"]["properties"]["settings"]
-    existing["propertyNames"] = {"enum": secret_settings()}
+    _name_keys(definitions["ExistingSecretsValues"]["properties"]["settings"], secret_settings())
+    _name_keys(definitions["PrometheusRuleValues"]["properties"]["alerts"], yaml.safe_load(ALERTS.read_text()))
     document = {"$schema": "http://json-schema.org/draft-07/schema#", **values, "definitions": definitions}
     cleaned: dict[str, Any] = _cleaned(document)
     return cleaned
+
+
+def _name_keys(mapping: dict[str, Any], names: Iterable[str]) -> None:
+    """Let a mapping have these keys alone. (Of `propertyNames` Helm's validator reports a wrong place.)"""
+    mapping["properties"] = dict.fromkeys(names, mapping["additionalProperties"])
+    mapping["additionalProperties"] = False
 
 
 def secret_settings() -> list[str]:

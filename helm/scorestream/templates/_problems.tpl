@@ -35,7 +35,7 @@ config.redis.url holds a password, which everyone who may read ConfigMaps could 
 {{- end }}
 {{- range $setting, $secret := .Values.existingSecrets.settings }}
 {{- $path := splitList "." $setting }}
-{{- if hasKey (get $.Values.config (first $path) | default dict) (last $path) }}
+{{- if get (get $.Values.config (first $path) | default dict) (last $path) }}
 config.{{ $setting }} and existingSecrets.settings."{{ $setting }}" are both set: remove one of them
 {{- end }}
 {{- end }}

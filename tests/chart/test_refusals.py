@@ -1,0 +1,155 @@
+"""Values that cannot work are refused before anything is installed, and the refusal says what to do instead."""
+
+from typing import Any
+
+import pytest
+
+from scripts.chart.schema import CHART
+from tests.chart.rendering import Refused, render
+
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
+KEDA = {"mode": "keda", "recordsPerSecondPerWorker": 100}
+
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    # What is missing
+    ({"image": {"repository": ""}}, "image.repository is empty: build the Dockerfile, push the image"),
+    ({"config": {"kafka": {"bootstrap_servers": ""}}}, "config.kafka.bootstrap_servers is empty: set host:port"),
+    ({"config": {"engine": {"model": ""}}}, "config.engine.model is empty: set a Hugging Face name"),
+    ({"config": {"redis": {"url": ""}}}, "redis.url is nowhere: set config.redis.url, or existingSecrets"),
+    # Settings that do not exist, or are something else
+    (
+        {"config": {"kafka": {"bootstrap_server": "kafka:9092"}}},
+        "/config/kafka': additional properties 'bootstrap_server'",
+    ),
+    ({"config": {"kafak": {}}}, "/config': additional properties 'kafak' not allowed"),
+    ({"config": {"engine": {"max_num_seqs": "many"}}}, "/config/engine/max_num_seqs': got string, want integer"),
+    ({"config": {"engine": {"max_num_seqs": 0}}}, "/config/engine/max_num_seqs': exclusiveMinimum: got 0, want 0"),
+    ({"config": {"redis": {"mode": "optional"}}}, "value must be one of 'required', 'best_effort'"),
+    ({"config": {"limits": {"lane_memory_share": 1.5}}}, "/config/limits/lane_memory_share': maximum: got 1.5, want 1"),
+    # Values that do not exist, or are something else
+    ({"replicas": 3}, "additional properties 'replicas' not allowed"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "value must be one of 'IfNotPresent', 'Always', 'Never'"),
+    ({"image": {"digest": "latest"}}, "/image/digest': 'latest' does not match pattern"),
+    ({"replicaCount": 0}, "/replicaCount': exclusiveMinimum"),
+    (
+        {"metrics": {"prometheusRule": {"alerts": {"ScoresLate": {}}}}},
+        "/metrics/prometheusRule/alerts': additional properties 'ScoresLate' not allowed",
+    ),
+    (
+        {"existingSecrets": {"settings": {"redis.ulr": {"name": "a", "key": "b"}}}},
+        "/existingSecrets/settings': additional properties 'redis.ulr' not allowed",
+    ),
+    ({"existingSecrets": {"settings": {"redis.url": {"name": "a"}}}}, "missing property 'key'"),
+    # Secrets where others can read them
+    (
+        {"config": {"redis": {"url": "rediss://worker:hunter2@redis:6379/0"}}},
+        "config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL into a Secret",
+    ),
+    (
+        {"existingSecrets": {"settings": {"redis.url": {"name": "a", "key": "b"}}}},
+        'config.redis.url and existingSecrets.settings."redis.url" are both set: remove one of them',
+    ),
+    # Settings that a pod cannot have
+    ({"config": {"health": {"port": 0}}}, "config.health.port is 0: set a port above 1023, because the kubelet asks"),
+    (
+        {"config": {"health": {"port": 80}}},
+        "config.health.port is 80: set a port above 1023, because the worker is not root",
+    ),
+    ({"config": {"health": {"host": "127.0.0.1"}}}, "config.health.host is 127.0.0.1: remove it"),
+    ({"config": {"kafka": {"group_instance_id": "a"}}}, "config.kafka.group_instance_id is a: remove it"),
+    (
+        {"extraEnv": [{"name": "SCORESTREAM_HEALTH__PORT", "value": "9000"}]},
+        "extraEnv SCORESTREAM_HEALTH__PORT is a setting: set config.health.port instead",
+    ),
+    ({"extraEnv": [{"name": "THREADS", "value": 4}]}, "extraEnv THREADS is not text: put its value, 4, in quotes"),
+    ({"extraEnv": [{"value": "4"}]}, "extraEnv has an entry without a name"),
+    # Stopping
+    ({"terminationGracePeriodSeconds": 30}, "terminationGracePeriodSeconds is 30: remove it or set it to at least 86"),
+    (
+        {"terminationGracePeriodSeconds": 90, "config": {"shutdown": {"drain_seconds": 60}}},
+        "terminationGracePeriodSeconds is 90: remove it or set it to at least 116",
+    ),
+    # Storage and devices
+    ({"modelCache": {"type": "existingClaim"}}, "modelCache.existingClaim is empty: name the PersistentVolumeClaim"),
+    ({"modelCache": {"existingClaim": "models"}}, "modelCache.type is emptyDir: set modelCache.type to existingClaim"),
+    (
+        {"modelCache": {"type": "create", "accessModes": ["ReadWriteOnce"]}, "replicaCount": 2},
+        "modelCache.accessModes is ReadWriteOnce and there may be 2 pods: set ReadWriteMany",
+    ),
+    ({"modelCache": {"offline": True}}, "modelCache.type is emptyDir, which begins empty: set modelCache.type"),
+    (
+        {"resources": {"limits": {"nvidia.com/gpu": 2}}},
+        "resources.limits has nvidia.com/gpu: remove it and set gpu.count",
+    ),
+    ({"resources": {"claims": [{"name": "gpu"}]}}, "resources.claims is set and gpu.count is 1: set gpu.count to 0"),
+    ({"extraPodSpec": {"volumes": []}}, "extraPodSpec.volumes is the chart's own: use the value for it"),
+    ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels.app.kubernetes.io/name is the chart's own"),
+    # Scaling
+    ({"autoscaling": {"mode": "both"}}, "value must be one of 'none', 'keda', 'hpa'"),
+    ({"autoscaling": {"mode": "keda"}}, "recordsPerSecondPerWorker is empty: measure it with `scorestream bench`"),
+    ({"autoscaling": KEDA, "replicaCount": 3}, "replicaCount is 3 and autoscaling.mode is keda: remove replicaCount"),
+    (
+        {"autoscaling": {**KEDA, "maxReplicas": 20}, "workersPerGpu": 4},
+        "autoscaling.maxReplicas is 20: set it to at most 12 (autoscaling.partitions 48 / 4 workers of a pod)",
+    ),
+    (
+        {"autoscaling": {**KEDA, "minReplicas": 5, "maxReplicas": 4}},
+        "minReplicas is 5: set it to at most maxReplicas (4)",
+    ),
+    (
+        {"autoscaling": {**KEDA, "mode": "hpa", "minReplicas": 0}},
+        "minReplicas is 0 and autoscaling.mode is hpa: set at least 1",
+    ),
+    # Surroundings
+    (
+        {"updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}},
+        "maxSurge and maxUnavailable are both 0: set one of them to 1",
+    ),
+    ({"podDisruptionBudget": {"maxUnavailable": "0%"}}, "podDisruptionBudget.maxUnavailable is 0: set at least 1"),
+    (
+        {
+            "networkPolicy": {"enabled": True},
+            "config": {"redis": {"url": ""}},
+            "existingSecrets": {"settings": {"redis.url": {"name": "a", "key": "b"}}},
+        },
+        "networkPolicy.redis.ports is empty and redis.url stands in a Secret: set the port of Redis",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "said"), BROKEN, ids=lambda value: value[:40] if isinstance(value, str) else "")
+def test_what_cannot_work_is_refused_with_the_fix(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refused) as refused:
+        render(MINIMAL, values=values)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "api"),
+    [
+        ({"autoscaling": KEDA}, "keda.sh/v1alpha1"),
+        ({"metrics": {"podMonitor": {"enabled": True}}}, "monitoring.coreos.com/v1"),
+        ({"metrics": {"prometheusRule": {"enabled": True}}}, "monitoring.coreos.com/v1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_object_that_the_cluster_does_not_know_is_refused(values: dict[str, Any], api: str) -> None:
+    with pytest.raises(Refused) as refused:
+        render(MINIMAL, values=values, apis=())
+    assert f"the cluster does not know {api}: install" in str(refused.value)
+    render(MINIMAL, values=values, apis=(api,))
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(Refused) as refused:
+        render(values={"terminationGracePeriodSeconds": 5})
+    said = str(refused.value)
+    assert [line for line in said.splitlines() if line.startswith("- ")] == [
+        "- image.repository is empty: build the Dockerfile, push the image, and name it here",
+        "- config.kafka.bootstrap_servers is empty: set host:port of your brokers, comma-separated",
+        "- config.engine.model is empty: set a Hugging Face name, or a folder that extraVolumes mounts",
+        '- redis.url is nowhere: set config.redis.url, or existingSecrets.settings."redis.url" to a Secret\'s name and '
+        "key when the URL holds a password",
+        "- terminationGracePeriodSeconds is 5: remove it or set it to at least 86 (config.shutdown.drain_seconds + 2 x "
+        "config.commit.timeout_seconds + 50 for the producers and the engine), or workers are killed while they drain",
+    ]

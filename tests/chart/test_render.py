@@ -1,0 +1,252 @@
+"""What the chart makes of values that work."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from consumer.settings import load_settings
+from scripts.chart.schema import CHART
+from tests.chart import custom_resources
+from tests.chart.rendering import NAMESPACE, RELEASE, VALUE_SETS, one, render, run_helm
+
+KUBERNETES = ("1.29", "1.33", "1.37")
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
+EVERYTHING = CHART / "ci" / "everything-values.yaml"
+every_set = pytest.mark.parametrize("values", VALUE_SETS, ids=lambda file: file.name)
+
+
+def pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return one(objects, "Deployment")["spec"]["template"]["spec"]
+
+
+def environment(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return {each["name"]: each for each in pod(objects)["containers"][0]["env"]}
+
+
+@every_set
+def test_helm_has_nothing_against_it(values: Path) -> None:
+    # Helm gives its linter no way to know the APIs of a cluster, so what needs them is left out.
+    without = ["metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false", "autoscaling.mode=none"]
+    run_helm(
+        "lint", "--strict", CHART, "--values", values, *(f"--set={each}" for each in without), "--set=replicaCount=1"
+    )
+
+
+@every_set
+def test_every_object_is_what_the_api_server_expects(values: Path) -> None:
+    for thing in render(values):
+        if custom_resources.knows(thing):
+            custom_resources.validate(thing)
+        else:
+            for version in KUBERNETES:
+                kubernetes_validate.validate(thing, version, strict=True)
+
+
+@every_set
+def test_names_are_unique_and_selectors_find_the_pods(values: Path) -> None:
+    objects = render(values)
+    names = [(each["kind"], each["metadata"]["name"]) for each in objects]
+    assert len(names) == len(set(names))
+    labels = one(objects, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
+    selectors = [each["spec"]["selector"] for each in objects if "selector" in each.get("spec", {})]
+    selectors += [each["spec"]["podSelector"] for each in objects if each["kind"] == "NetworkPolicy"]
+    for selector in selectors:
+        assert selector["matchLabels"].items() <= labels
+        assert "app.kubernetes.io/version" not in selector["matchLabels"]
+
+
+@every_set
+def test_the_worker_reads_the_settings_that_were_given(values: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    objects = render(values)
+    file = tmp_path / "scorestream.yaml"
+    file.write_text(
+        next(each for each in objects if each["kind"] == "ConfigMap" and "scorestream.yaml" in each["data"])["data"][
+            "scorestream.yaml"
+        ]
+    )
+    monkeypatch.setenv("SCORESTREAM_CONFIG", str(file))
+    for name, entry in environment(objects).items():
+        if name.startswith("SCORESTREAM_") and "valueFrom" in entry:
+            monkeypatch.setenv(name, "redis://secret:6379" if name.endswith("URL") else "secret")
+    settings = load_settings().model_dump(mode="json")
+    given = yaml.safe_load(values.read_text())["config"]
+    for section, names in given.items():
+        for name, value in names.items():
+            assert settings[section][name] == ("**********" if (section, name) == ("redis", "url") else value)
+    assert os.environ["SCORESTREAM_CONFIG"] == str(file)
+
+
+@every_set
+def test_nothing_secret_is_in_an_object(values: Path) -> None:
+    given = yaml.safe_load(values.read_text())
+    for thing in render(values):
+        assert thing["kind"] != "Secret"
+    for setting in given.get("existingSecrets", {}).get("settings", {}):
+        section, name = setting.split(".", 1)
+        assert name not in given["config"].get(section, {})
+
+
+def test_the_least_values_make_a_hardened_pod() -> None:
+    spec = pod(render(MINIMAL))
+    worker = spec["containers"][0]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
+    assert worker["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    writable = {mount["mountPath"] for mount in worker["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {"/home/scorestream", "/tmp", "/dev/shm", "/var/cache/huggingface"}
+    assert not any(a != b and b.startswith(f"{a}/") for a in writable for b in writable), "its parent would be root's"
+
+
+def test_the_kubelet_asks_the_worker_itself_where_it_listens() -> None:
+    worker = pod(render(MINIMAL, values={"config": {"health": {"port": 9090}}}))["containers"][0]
+    assert worker["ports"] == [{"name": "health", "containerPort": 9090}]
+    paths = {name: worker[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert paths == {
+        "startupProbe": {"path": "/livez", "port": "health"},
+        "livenessProbe": {"path": "/livez", "port": "health"},
+        "readinessProbe": {"path": "/readyz", "port": "health"},
+    }
+
+
+def test_a_longer_drain_gets_a_longer_grace() -> None:
+    assert pod(render(MINIMAL))["terminationGracePeriodSeconds"] == 86
+    longer = render(
+        MINIMAL, values={"config": {"shutdown": {"drain_seconds": 120}, "commit": {"timeout_seconds": 2.5}}}
+    )
+    assert pod(longer)["terminationGracePeriodSeconds"] == 175
+
+
+def test_a_changed_setting_replaces_the_pods_and_an_upgrade_of_the_chart_alone_does_not() -> None:
+    def template(values: dict[str, Any]) -> dict[str, Any]:
+        return one(render(MINIMAL, values=values), "Deployment")["spec"]["template"]["metadata"]
+
+    before, after = template({}), template({"config": {"kafka": {"group_id": "other"}}})
+    assert before["labels"] == after["labels"]
+    assert before["annotations"]["checksum/config"] != after["annotations"]["checksum/config"]
+    assert "helm.sh/chart" not in before["labels"]
+
+
+def test_gpus_are_asked_for_beside_what_the_user_asks_for() -> None:
+    resources = pod(render(EVERYTHING))["containers"][0]["resources"]
+    assert resources["limits"] == {"memory": "96Gi", "nvidia.com/gpu": 4}
+    assert resources["requests"] == {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": 4}
+    without = pod(render(MINIMAL, values={"gpu": {"count": 0}}))["containers"][0]
+    assert without["resources"] == {"limits": {}, "requests": {}}
+    assert "CUDA_VISIBLE_DEVICES" not in environment(render(EVERYTHING)), "the worker divides its GPUs itself"
+
+
+def test_secrets_come_as_variables_and_files_of_secrets_that_exist() -> None:
+    objects = render(EVERYTHING)
+    named = {
+        name: entry["valueFrom"]["secretKeyRef"]
+        for name, entry in environment(objects).items()
+        if "secretKeyRef" in entry.get("valueFrom", {})
+    }
+    assert named == {
+        "SCORESTREAM_REDIS__URL": {"name": "score-redis", "key": "url"},
+        "HF_TOKEN": {"name": "hugging-face", "key": "token"},
+    }
+    mounts = {mount["mountPath"]: mount for mount in pod(objects)["containers"][0]["volumeMounts"]}
+    # Without a subPath, so that the files follow when the Secret is rotated.
+    assert mounts["/etc/scorestream/secrets/kafka.tls"] == {
+        "name": "secret-kafka-tls",
+        "mountPath": "/etc/scorestream/secrets/kafka.tls",
+        "readOnly": True,
+    }
+
+
+def test_the_model_cache_is_where_the_hub_looks() -> None:
+    objects = render(CHART / "ci" / "airgapped-values.yaml")
+    (volume,) = (each for each in pod(objects)["volumes"] if each["name"] == "models")
+    assert volume["persistentVolumeClaim"] == {"claimName": "models"}
+    (mount,) = (each for each in pod(objects)["containers"][0]["volumeMounts"] if each["name"] == "models")
+    assert mount["mountPath"] == environment(objects)["HF_HOME"]["value"]
+    assert environment(objects)["HF_HUB_OFFLINE"]["value"] == "1"
+    kept = one(render(EVERYTHING), "PersistentVolumeClaim")
+    assert kept["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_a_network_policy_opens_what_the_settings_name() -> None:
+    policy = one(
+        render(
+            MINIMAL,
+            values={
+                "networkPolicy": {"enabled": True},
+                "config": {
+                    "kafka": {"bootstrap_servers": "a:9093,b:9093,c:9094"},
+                    "redis": {"url": "rediss://redis:6380"},
+                },
+            },
+        ),
+        "NetworkPolicy",
+    )["spec"]
+    ports = [[port["port"] for port in rule["ports"]] for rule in policy["egress"]]
+    assert ports == [[53, 53], [9093, 9094], [6380], [443]]
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == ["health"]
+    airgapped = one(render(CHART / "ci" / "airgapped-values.yaml"), "NetworkPolicy")["spec"]
+    assert [443] not in [[port["port"] for port in rule["ports"]] for rule in airgapped["egress"]]
+
+
+def test_keda_scales_on_seconds_of_work_and_never_past_the_partitions() -> None:
+    objects = render(EVERYTHING)
+    assert "replicas" not in one(objects, "Deployment")["spec"], "each upgrade would undo the autoscaler's work"
+    scaled = one(objects, "ScaledObject")["spec"]
+    # 800 records a second and worker, 30 seconds of work, 8 workers in a pod; 48 partitions.
+    assert scaled["triggers"][0]["metadata"]["lagThreshold"] == str(800 * 30 * 8)
+    assert scaled["maxReplicaCount"] == 48 // 8
+    assert scaled["triggers"][0]["metadata"]["consumerGroup"] == "ranking"
+    assert scaled["triggers"][0]["metadata"]["offsetResetPolicy"] == "earliest"
+    assert scaled["triggers"][1]["metricType"] == "Value"
+    assert scaled["triggers"][1]["metadata"]["threshold"] == "30"
+    assert scaled["fallback"]["replicas"] == scaled["maxReplicaCount"]
+    metadata = [value for trigger in scaled["triggers"] for value in trigger["metadata"].values()]
+    assert all(isinstance(value, str) for value in metadata)
+
+
+def test_kubernetes_own_autoscaler_takes_the_same_threshold() -> None:
+    objects = render(CHART / "ci" / "hpa-values.yaml")
+    assert "replicas" not in one(objects, "Deployment")["spec"]
+    scaler = one(objects, "HorizontalPodAutoscaler")["spec"]
+    assert scaler["scaleTargetRef"]["name"] == one(objects, "Deployment")["metadata"]["name"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 12)
+    assert scaler["metrics"][0]["external"]["target"] == {"type": "AverageValue", "averageValue": "20000"}
+    assert not [each for each in objects if each["kind"] == "ScaledObject"]
+
+
+def test_a_node_drain_never_waits_for_a_pod_that_loads_its_model() -> None:
+    budget = one(render(MINIMAL), "PodDisruptionBudget")["spec"]
+    assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert budget["maxUnavailable"] == 1
+
+
+def test_what_a_cluster_may_lack_is_off_unless_asked_for() -> None:
+    assert {each["kind"] for each in render(MINIMAL, apis=())} == {
+        "ConfigMap",
+        "Deployment",
+        "PodDisruptionBudget",
+        "ServiceAccount",
+        "Pod",
+    }
+
+
+def test_objects_of_the_users_own_may_use_the_release() -> None:
+    names = [each["metadata"]["name"] for each in render(EVERYTHING)]
+    assert "plugins" in names
+    assert f"{RELEASE}-more" in names
+
+
+def test_the_notes_name_commands_that_work_on_this_release() -> None:
+    notes = run_helm("install", RELEASE, CHART, "--namespace", NAMESPACE, "--values", MINIMAL, "--dry-run=client")
+    assert re.search(rf"kubectl .*--namespace {NAMESPACE} .*deployment/{RELEASE}-scorestream", notes)
+    assert "score.requests" in notes
+    assert "score:q1" in notes
