@@ -25,7 +25,7 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo bench test unit parity chaos lint docs kafka setup-demo setup-test clean
+.PHONY: help demo bench test unit parity chaos lint docs kafka chart-tools setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ demo: setup-demo ## watch real requests become real scores, on this machine alon
 bench: setup-demo ## the pipeline beside the engine alone and transformers, on this machine; a report in build/bench
 	@$(BIN)/scorestream bench $(BENCH) --out $(OUT)
 
-test: setup-test lint kafka ## everything, on real Kafka, Redis and vLLM
+test: setup-test lint kafka chart-tools ## everything, on real Kafka, Redis and vLLM
 	@$(BIN)/python -m pytest --durations=15 $(PYTEST)
 
 unit: setup-test ## only the tests that need no Kafka, Redis or engine
@@ -48,7 +48,7 @@ parity: setup-test ## how far every kind of model is from transformers in float3
 chaos: setup-test kafka ## strike at random for MINUTES=10 under load, then verify (ENGINE=vllm: the real engine)
 	@$(BIN)/python -m tests.chaos faults --engine $(DRILL_ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: setup-test ## ruff, mypy, import-linter, generated pages up to date
+lint: setup-test ## ruff, mypy, import-linter, hadolint, generated pages up to date
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
@@ -56,15 +56,22 @@ lint: setup-test ## ruff, mypy, import-linter, generated pages up to date
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
 	@$(BIN)/python -m scripts.metrics_reference --check
+	@$(BIN)/python -m scripts.chart --check
+	@$(BIN)/hadolint Dockerfile
 
-docs: setup-test ## write docs/settings.md, docs/metrics.md and the contract's schemas from the models
+docs: setup-test ## write docs/settings.md, docs/metrics.md, the chart's values and the contract's schemas from the models
 	@$(BIN)/python -m scripts.settings_reference
 	@$(BIN)/python -m scripts.metrics_reference
+	@$(BIN)/python -m scripts.chart
 	@$(BIN)/python -m schemas.export
 
 # Before the tests, so that no test's time limit pays for a download.
 kafka: setup-test
 	@$(BIN)/python -m scripts.kafka home
+
+chart-tools: setup-test
+	@$(BIN)/python -m scripts.helm >/dev/null
+	@$(BIN)/python -m scripts.go_build promtool >/dev/null
 
 setup-demo:
 	@$(PYTHON) -m scripts.setup demo --engine $(VLLM_BUILD)

@@ -39,12 +39,17 @@ class Program:
     """Kubernetes' module refers to k8s.io modules inside its own repository; published, they have other numbers."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Set by the linker."""
+    any_version: bool = False
+    """The one on the PATH, if there is one, will do."""
 
 
 PROGRAMS = {
     "helm3": Program("helm.sh/helm/v3", "v3.19.0", "helm.sh/helm/v3/cmd/helm"),
     "promtool": Program(
-        "github.com/prometheus/prometheus", "v0.305.0", "github.com/prometheus/prometheus/cmd/promtool"
+        "github.com/prometheus/prometheus",
+        "v0.305.0",
+        "github.com/prometheus/prometheus/cmd/promtool",
+        any_version=True,
     ),
     "etcd": Program(
         "go.etcd.io/etcd/server/v3",
@@ -94,6 +99,9 @@ def custom_resource_file(name: str) -> Path:
 def program(name: str) -> Path:
     """The program, built when it is not in the cache. Raises RuntimeError with what Go said."""
     wanted = PROGRAMS[name]
+    installed = shutil.which(name) if wanted.any_version else None
+    if installed:
+        return Path(installed)
     target = cache_folder() / "go" / f"{name}-{wanted.version}"
     target.parent.mkdir(exist_ok=True)
     with only_one(target.with_name(f"{target.name}.lock")):

@@ -14,6 +14,7 @@ import yaml
 from pydantic import SecretStr
 
 from consumer.settings import Settings
+from scripts.chart.dashboard import dashboard
 from scripts.chart.pages import values_page, values_yaml
 from scripts.chart.schema import CHART, schema
 
@@ -38,6 +39,7 @@ def files() -> dict[Path, str]:
     return {
         CHART / "values.yaml": values_yaml(),
         CHART / "values.schema.json": json.dumps(schema(), indent=2) + "\n",
+        CHART / "dashboards" / "scorestream.json": dashboard(),
         CHART / "files" / "settings-defaults.yaml": settings_defaults(),
         REPOSITORY / "docs" / "values.md": values_page(),
     }

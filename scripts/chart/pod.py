@@ -87,14 +87,14 @@ class SizeLimit(Section):
 
 
 class SharedMemoryValues(SizeLimit):
-    """/dev/shm, in memory: PyTorch and the engine's processes talk through it."""
+    """Shared memory: PyTorch and the engine's processes talk through it."""
 
     size_limit: str = "2Gi"
     """The most it may take; counts against the memory limit."""
 
 
 class ScratchValues(SizeLimit):
-    """/tmp and the home folder: compile caches and temporary files, as the root file system is read-only."""
+    """The home folder and that for temporary files, each; the root file system is read-only."""
 
 
 class ResourcesValues(Section):

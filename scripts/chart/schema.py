@@ -36,7 +36,7 @@ def schema() -> dict[str, Any]:
 
 
 def _name_keys(mapping: dict[str, Any], names: Iterable[str]) -> None:
-    """Let a mapping have these keys alone. (Of `propertyNames` Helm's validator reports a wrong place.)"""
+    """Let a mapping have these keys alone. Of `propertyNames` Helm's validator would report a wrong place."""
     mapping["properties"] = dict.fromkeys(names, mapping["additionalProperties"])
     mapping["additionalProperties"] = False
 

@@ -1,0 +1,196 @@
+"""Incidents as the series that two workers export meanwhile, a value a minute, in promtool's notation."""
+
+from dataclasses import dataclass, field
+
+A, B = '{pod="worker-a"', '{pod="worker-b"'
+
+
+def both(name: str, values: str, labels: str = "") -> dict[str, str]:
+    """The same of both workers."""
+    return {f"{name}{pod}{labels}}}": values for pod in (A, B)}
+
+
+NORMAL: dict[str, str] = {
+    **both("up", "1x120"),
+    **both("process_start_time_seconds", "1000x120"),
+    **both("scorestream_build_info", "1x120", ',version="0.1.0",engine_version="0.32.0"'),
+    **both("scorestream_model_info", "1x120", ',fingerprint="f00d"'),
+    **both("scorestream_ready", "1x120"),
+    **both("scorestream_lifecycle", "1x120", ',state="running"'),
+    **both("scorestream_lifecycle", "0x120", ',state="warming"'),
+    **both("scorestream_condition", "0x120", ',condition="commits_refused"'),
+    **both("scorestream_condition", "0x120", ',condition="not_a_member"'),
+    **both("scorestream_work_waiting_seconds", "5x120"),
+    **both("scorestream_partition_lag_records", "100x120", ',topic="score.requests",partition="0"'),
+    **both("scorestream_partition_head_wait_seconds", "1x120", ',topic="score.requests",partition="0"'),
+    **both("scorestream_partitions_held", "0x120", ',reason="redis"'),
+    **both("scorestream_partitions_held", "0x120", ',reason="breaker"'),
+    **both("scorestream_answered_records_total", "0+60000x120"),
+    **both("scorestream_refused_records_total", "0+60x120", ',code="schema"'),
+    **both("scorestream_refused_records_total", "0+60x120", ',code="expired"'),
+    **both("scorestream_dead_letters_total", "0x120", ',code="internal"'),
+    **both("scorestream_skipped_records_total", "0x120"),
+    **both("scorestream_engine_deaths_total", "0x120"),
+    **both("scorestream_event_loop_lag_seconds", "0x120"),
+    **both("scorestream_lag_age_seconds", "5x120"),
+    **both("scorestream_rebalances_total", "1x120", ',event="assigned"'),
+    **both("scorestream_rebalances_total", "0x120", ',event="lost"'),
+    **both("scorestream_sink_writes_total", "0+6000x120", ',sink="redis",outcome="ok"'),
+    **both("scorestream_sink_writes_total", "0x120", ',sink="redis",outcome="failed"'),
+    **both("scorestream_redis_lost_writes_total", "0x120"),
+    **both("scorestream_record_age_seconds_bucket", "0+60000x120", ',outcome="answered",le="1"'),
+    **both("scorestream_record_age_seconds_bucket", "0+60000x120", ',outcome="answered",le="100"'),
+    **both("scorestream_record_age_seconds_bucket", "0+60000x120", ',outcome="answered",le="+Inf"'),
+}
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What differs from normal, and which alerts then fire, each for how many series."""
+
+    name: str
+    fires: dict[str, int]
+    changes: dict[str, str] = field(default_factory=dict)
+    gone: bool = False
+    """No series at all."""
+    minutes: int = 60
+    """When to look; what happens begins at minute 20 or before."""
+
+    def series(self) -> dict[str, str]:
+        """Series -> values."""
+        unknown = set(self.changes) - set(NORMAL)
+        added = {name for name in unknown if name.split("{")[0] not in {known.split("{")[0] for known in NORMAL}}
+        assert not added, f"normally there is no {added}"
+        return {} if self.gone else {**NORMAL, **self.changes}
+
+
+STOPPED = "0+60000x20 1200000x100"
+CALM = Incident("all is well", {})
+INCIDENTS = (
+    Incident(
+        "answers come late",
+        {"ScorestreamRecordsOld": 1},
+        both("scorestream_record_age_seconds_bucket", "0x120", ',outcome="answered",le="1"'),
+    ),
+    Incident(
+        "more comes than can be scored", {"ScorestreamBehind": 1}, both("scorestream_work_waiting_seconds", "0+20x120")
+    ),
+    Incident(
+        "stuck partition",
+        {"ScorestreamPartitionStuck": 1},
+        {f'scorestream_partition_head_wait_seconds{A},topic="score.requests",partition="0"}}': "1x40 60+60x60"},
+    ),
+    Incident(
+        "nothing is answered",
+        {"ScorestreamNothingAnswered": 1},
+        {
+            **both("scorestream_answered_records_total", STOPPED),
+            **both("scorestream_refused_records_total", "0+60x20 1200x100", ',code="schema"'),
+            **both("scorestream_refused_records_total", "0+60x20 1200x100", ',code="expired"'),
+            **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="1"'),
+            **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="100"'),
+            **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="+Inf"'),
+        },
+    ),
+    Incident(
+        "retention outran the group",
+        {"ScorestreamRecordsLost": 1},
+        {f"scorestream_skipped_records_total{A}}}": "0x50 5000x70"},
+    ),
+    Incident(
+        "Redis outage",
+        {"ScorestreamPartitionsHeld": 1, "ScorestreamSinkFailing": 1},
+        {
+            **both("scorestream_partitions_held", "0x40 12x80", ',reason="redis"'),
+            # What waits for Redis is held by name, and so not stuck as well.
+            **both("scorestream_partition_head_wait_seconds", "1x40 60+60x80", ',topic="score.requests",partition="0"'),
+            **both("scorestream_sink_writes_total", "0+6000x40 240000x80", ',sink="redis",outcome="ok"'),
+            **both("scorestream_sink_writes_total", "0x40 0+30x80", ',sink="redis",outcome="failed"'),
+        },
+    ),
+    Incident(
+        "Redis outage under best_effort",
+        {"ScorestreamRedisMisses": 1},
+        {f"scorestream_redis_lost_writes_total{A}}}": "0x50 100x70"},
+    ),
+    Incident(
+        "poison flood",
+        {"ScorestreamBreakerOpen": 1, "ScorestreamDeadLetters": 1},
+        {
+            f'scorestream_partitions_held{A},reason="breaker"}}': "0x50 3x70",
+            f'scorestream_dead_letters_total{A},code="internal"}}': "0x48 200x72",
+        },
+    ),
+    Incident(
+        "producers send nonsense",
+        {"ScorestreamManyRefused": 1},
+        both("scorestream_refused_records_total", "0+6000x120", ',code="schema"'),
+    ),
+    Incident(
+        "deadlines pass",
+        {"ScorestreamManyExpired": 1},
+        both("scorestream_refused_records_total", "0+6000x120", ',code="expired"'),
+    ),
+    Incident(
+        "dead engine",
+        {"ScorestreamEngineDied": 1},
+        {f"scorestream_engine_deaths_total{A}}}": "0x55 1x65"},
+    ),
+    Incident(
+        "a worker dies again and again",
+        {"ScorestreamRestarts": 1},
+        {f"process_start_time_seconds{A}}}": "1000x40 3400x5 3700x5 4000x70"},
+    ),
+    Incident(
+        "a worker runs and does not score",
+        {"ScorestreamNotReady": 1},
+        {f"scorestream_ready{A}}}": "1x40 0x80"},
+    ),
+    Incident(
+        "a model that never comes up",
+        {"ScorestreamStartTakesLong": 1},
+        {
+            f"scorestream_ready{A}}}": "0x120",
+            f'scorestream_lifecycle{A},state="running"}}': "0x120",
+            f'scorestream_lifecycle{A},state="warming"}}': "1x120",
+        },
+    ),
+    Incident(
+        "a processor that is throttled",
+        {"ScorestreamEventLoopLate": 1},
+        {f"scorestream_event_loop_lag_seconds{A}}}": "0x40 4x80"},
+    ),
+    Incident("a target that does not answer", {"ScorestreamDown": 1}, {f"up{A}}}": "1x40 0x80"}),
+    Incident("no worker at all", {"ScorestreamAbsent": 1}, gone=True),
+    Incident(
+        "half a roll-out",
+        {"ScorestreamTwoModels": 1},
+        {f'scorestream_model_info{A},fingerprint="beef"}}': "1x120"},
+        minutes=90,
+    ),
+    Incident(
+        "token expiry",
+        {"ScorestreamRefusedByKafka": 1, "ScorestreamNotReady": 1},
+        {
+            f'scorestream_condition{A},condition="commits_refused"}}': "0x40 1x80",
+            f"scorestream_ready{A}}}": "1x40 0x80",
+        },
+    ),
+    Incident(
+        "the coordinator is away",
+        {"ScorestreamOutOfGroup": 2, "ScorestreamNotReady": 2, "ScorestreamLagUnknown": 2},
+        {
+            **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
+            **both("scorestream_ready", "1x40 0x80"),
+            **both("scorestream_lag_age_seconds", "5x40 60+60x80"),
+        },
+    ),
+    Incident(
+        "rebalance storm",
+        {"ScorestreamRebalanceStorm": 1, "ScorestreamMembershipLost": 1},
+        {
+            **both("scorestream_rebalances_total", "1x40 1+1x80", ',event="assigned"'),
+            f'scorestream_rebalances_total{B},event="lost"}}': "0x50 1x70",
+        },
+    ),
+)
