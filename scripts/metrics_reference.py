@@ -6,6 +6,7 @@ from pathlib import Path
 
 from consumer.metrics.catalogue import SECTIONS
 from consumer.metrics.definition import Metric
+from consumer.supervisor.metrics import WORKERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 HEAD = """# Metrics
@@ -17,6 +18,9 @@ All series with known labels are there from the first scrape on, with 0. None ha
 Beside these there are the `process_` metrics of Prometheus's client for Python (memory, processor time, open files):
 they tell of the worker's own process, not of its engine's.
 
+Of several workers under one supervisor (`scorestream run --workers N`) the supervisor's port has all of them; each
+series then has a label `worker` with its number.
+
 Where a metric is named without its prefix, that is `scorestream_`.
 """
 TABLE_HEAD = "| metric | type | labels | what it is | what it means for you |\n| --- | --- | --- | --- | --- |\n"
@@ -25,7 +29,7 @@ TABLE_HEAD = "| metric | type | labels | what it is | what it means for you |\n|
 def page() -> str:
     """The whole page as Markdown."""
     parts = [HEAD]
-    for section, metrics in SECTIONS.items():
+    for section, metrics in (SECTIONS | {"Several workers under one supervisor": (WORKERS,)}).items():
         parts.append(f"\n## {section}\n\n{TABLE_HEAD}")
         parts += map(_row, metrics)
     return "".join(parts)

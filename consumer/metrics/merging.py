@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric as Family
@@ -12,12 +12,13 @@ from prometheus_client.registry import Collector
 WORKER_LABEL = "worker"
 
 
-def merge(texts: Mapping[str, str]) -> bytes:
+def merge(texts: Mapping[str, str], before: Iterable[Family] = ()) -> bytes:
     """`texts`: worker -> its exposition in Prometheus's text format. Each series gets the label `worker`.
 
-    Families keep the order in which they come first; the samples of one are together, as the format asks.
+    `before`: families that stand before them, as they are. The others keep the order in which they come first; the
+    samples of one are together, as the format asks.
     """
-    families: dict[str, Family] = {}
+    families = {family.name: family for family in before}
     for worker, text in texts.items():
         for family in text_string_to_metric_families(text):
             together = families.setdefault(family.name, Family(family.name, family.documentation, family.type))

@@ -6,7 +6,9 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
+import aiohttp
 import structlog
 
 from consumer.clock import Clock
@@ -14,7 +16,7 @@ from consumer.signals import Signal
 from consumer.supervisor.health import Reason, WorkerHealth
 from consumer.supervisor.link import Word
 from consumer.supervisor.plan import WorkerPlan, as_arguments
-from consumer.supervisor.probe import ask_reasons
+from consumer.supervisor.probe import ask, ask_reasons
 from consumer.supervisor.process import WorkerProcess
 from consumer.supervisor.restarts import End
 from consumer.supervisor.roster import Phase, Roster
@@ -124,6 +126,14 @@ class Slot:
         """As its worker answers on that path; without asking one that does not run."""
         reasons = self.standing() or await ask_reasons(self.plan.unix_socket, path, timeout_seconds)
         return WorkerHealth(self.plan.index, self.phase, self.pid, reasons)
+
+    async def metrics(self, timeout_seconds: float) -> str | None:
+        """Its worker's, in Prometheus's text format; None while it answers nothing."""
+        try:
+            answer = await ask(self.plan.unix_socket, "/metrics", timeout_seconds)
+        except (aiohttp.ClientError, TimeoutError):
+            return None
+        return answer.body if answer.status == HTTPStatus.OK else None
 
     def _ran_seconds(self) -> float:
         return 0.0 if self._joined_at is None else self._shared.clock.monotonic() - self._joined_at

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 from aiohttp import hdrs, web
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from consumer.adapters.http_server import listening
 from consumer.clock import Clock
@@ -20,6 +21,7 @@ from consumer.sections import Mps
 from consumer.settings import Settings
 from consumer.signals import Signal
 from consumer.supervisor.health import WorkerHealth, as_document, as_text
+from consumer.supervisor.metrics import exposition
 from consumer.supervisor.mps import mps_daemon
 from consumer.supervisor.plan import WorkerPlan, start_rule
 from consumer.supervisor.restarts import HEALTHY_SECONDS, End
@@ -29,6 +31,8 @@ from consumer.supervisor.unit import GivenUp, RestartUnit, Surroundings
 
 PROBE_SECONDS = 0.8
 """For a worker's answer to a probe of all; Kubernetes waits for a second by default."""
+SCRAPE_SECONDS = 5.0
+"""For a worker's metrics; Prometheus waits for ten by default."""
 WATCH_SECONDS, WATCH_ANSWER_SECONDS, WATCH_FAILURES = 10.0, 5.0, 3
 """Between two looks at whether the workers are live; for an answer; so many looks in a row mean a restart."""
 ENGINE_STOP_SECONDS = 35.0
@@ -148,6 +152,7 @@ class Supervisor:
         app = web.Application()
         app.router.add_get("/livez", self._answer_live)
         app.router.add_get("/readyz", self._answer_ready)
+        app.router.add_get("/metrics", self._answer_metrics)
         return app
 
     async def _answer_live(self, request: web.Request) -> web.Response:
@@ -158,6 +163,13 @@ class Supervisor:
         workers = await asyncio.gather(*(slot.health("/readyz", PROBE_SECONDS) for slot in self._slots))
         problem = self._problem or ("draining" if self._stopping.is_set() else None)
         return _respond(request, problem, workers, ok=problem is None and not any(one.reasons for one in workers))
+
+    async def _answer_metrics(self, _request: web.Request) -> web.Response:
+        answers = await asyncio.gather(*(slot.metrics(SCRAPE_SECONDS) for slot in self._slots))
+        texts = {str(slot.plan.index): text for slot, text in zip(self._slots, answers, strict=True) if text}
+        # Many workers have many lines, and their joining waits for this loop.
+        body = await asyncio.to_thread(exposition, [slot.phase for slot in self._slots], texts)
+        return web.Response(body=body, headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_PLAIN_0_0_4})
 
 
 def _respond(request: web.Request, problem: str | None, workers: Sequence[WorkerHealth], *, ok: bool) -> web.Response:

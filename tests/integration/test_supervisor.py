@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.generations import generation
 from tests.integration.cases.case import DRAIN_SECONDS, PARTITIONS, Case, MakeCase, requests
+from tests.integration.test_metrics import Scrape
 from tests.services.process import wait_until
 from tests.services.supervisor import SupervisorProcess, is_alive
 
@@ -50,6 +51,11 @@ async def test_workers_join_in_one_rebalance_and_ctrl_c_in_the_terminal_drains_e
     assert [one["workers"] for one in together.told("workers join the group together")] == [[0, 1, 2, 3]]
     await publish_everywhere(case, 100, first=0)
     await case.results(50)
+    scrape = Scrape(await together.metrics())
+    assert scrape("workers", phase="running") == workers
+    for worker in range(workers):
+        assert scrape("partitions", worker=str(worker)) == 1
+        assert scrape("received_records_total", worker=str(worker)) > 0
     together.interrupt()
     assert await together.wait() == 0
     assert Counter(one["worker"] for one in together.told("draining")) == dict.fromkeys(range(workers), 1)

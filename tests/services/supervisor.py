@@ -61,6 +61,12 @@ class SupervisorProcess(WorkerProcess):
             assert (got.status == 200) is document["ok"]
             return Standing(**document)
 
+    async def metrics(self) -> str:
+        """Of all workers."""
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}/metrics") as got:
+            assert got.status == 200
+            return await got.text()
+
     async def until(self, wanted: Callable[[Standing], bool], what: str, timeout_seconds: float = 60.0) -> Standing:
         """The first standing that is wanted. Raises ServiceFailed with the last one."""
         deadline = time.monotonic() + timeout_seconds
