@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -67,6 +67,15 @@ class GrafanaDashboardsValues(Section):
     """And its value."""
     annotations: Labels = {}
     """Such as grafana_folder."""
+
+
+class TracingValues(Section):
+    """Where spans of sampled requests go."""
+
+    endpoint: str = ""
+    """http://collector:4318; empty: no spans. Other OTEL_ variables go into extraEnv."""
+    protocol: Literal["http/protobuf", "grpc"] = "http/protobuf"
+    """That the collector speaks there."""
 
 
 class MetricsValues(Section):

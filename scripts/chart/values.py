@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pydantic import PositiveInt
 
-from scripts.chart.monitoring import MetricsValues
+from scripts.chart.monitoring import MetricsValues, TracingValues
 from scripts.chart.pod import (
     ExistingSecretsValues,
     GpuValues,
@@ -42,7 +42,8 @@ class Values(Section):
     replica_count: PositiveInt = 1
     """Pods; leave it to the autoscaler where there is one."""
     workers_per_gpu: PositiveInt = 1
-    """Workers, each with an engine of its own, that share a GPU; without GPUs: workers of a pod."""
+    """Workers, each with an engine of its own, that share a GPU; without GPUs: workers of a pod. `config.workers.count`
+    is made from it, and the worker divides its GPUs among them."""
     gpu: GpuValues = GpuValues()
     config: Object = {}
     """The worker's settings, the tree of docs/settings.md, as a file in a ConfigMap. kafka.bootstrap_servers and
@@ -94,6 +95,7 @@ class Values(Section):
     pod_disruption_budget: PodDisruptionBudgetValues = PodDisruptionBudgetValues()
     network_policy: NetworkPolicyValues = NetworkPolicyValues()
     metrics: MetricsValues = MetricsValues()
+    tracing: TracingValues = TracingValues()
     extra_env: list[Object] = []
     """[{name: ..., value: ...}]; settings belong in `config`."""
     extra_env_from: Objects = []

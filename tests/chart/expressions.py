@@ -5,8 +5,8 @@ import re
 from consumer.metrics.catalogue import METRICS
 from consumer.metrics.definition import Kind
 
-FROM_THE_TARGET = {"namespace", "pod", "job", "le"}
-"""Labels that Prometheus, the PodMonitor and histograms add."""
+FROM_THE_TARGET = {"namespace", "pod", "job", "le", "worker"}
+"""Labels that Prometheus, the PodMonitor, histograms and the supervisor of several workers add."""
 OF_PROMETHEUS = ("up", "process_start_time_seconds", "process_resident_memory_bytes", "process_cpu_seconds_total")
 SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
 MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')

@@ -56,6 +56,13 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "config.health.port is 80: set a port above 1023, because the worker is not root",
     ),
     ({"config": {"health": {"host": "127.0.0.1"}}}, "config.health.host is 127.0.0.1: remove it"),
+    ({"config": {"health": {"unix_socket": "/tmp/health"}}}, "config.health.unix_socket is /tmp/health: remove it"),
+    ({"config": {"workers": {"count": 2}}}, "config.workers.count is 2: remove it and set workersPerGpu and gpu.count"),
+    ({"config": {"workers": {"mps": "on"}}}, "config.workers.mps is on and a pod has one worker: set workersPerGpu"),
+    (
+        {"config": {"engine": {"args": {"tensor_parallel_size": 2}}}},
+        "gpu.count is 1: set it to a multiple of config.engine.args.tensor_parallel_size (2)",
+    ),
     ({"config": {"kafka": {"group_instance_id": "a"}}}, "config.kafka.group_instance_id is a: remove it"),
     (
         {"extraEnv": [{"name": "SCORESTREAM_HEALTH__PORT", "value": "9000"}]},

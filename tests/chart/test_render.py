@@ -28,6 +28,12 @@ def environment(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return {each["name"]: each for each in pod(objects)["containers"][0]["env"]}
 
 
+def worker_settings(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    configs = [each.get("data", {}) for each in objects if each["kind"] == "ConfigMap"]
+    (text,) = (data["scorestream.yaml"] for data in configs if "scorestream.yaml" in data)
+    return yaml.safe_load(text)
+
+
 @every_set
 def test_helm_has_nothing_against_it(values: Path) -> None:
     # Helm gives its linter no way to know the APIs of a cluster, so what needs them is left out.
@@ -64,11 +70,7 @@ def test_names_are_unique_and_selectors_find_the_pods(values: Path) -> None:
 def test_the_worker_reads_the_settings_that_were_given(values: Path, tmp_path: Path, monkeypatch: Any) -> None:
     objects = render(values)
     file = tmp_path / "scorestream.yaml"
-    file.write_text(
-        next(each for each in objects if each["kind"] == "ConfigMap" and "scorestream.yaml" in each["data"])["data"][
-            "scorestream.yaml"
-        ]
-    )
+    file.write_text(yaml.safe_dump(worker_settings(objects)))
     monkeypatch.setenv("SCORESTREAM_CONFIG", str(file))
     for name, entry in environment(objects).items():
         if name.startswith("SCORESTREAM_") and "valueFrom" in entry:
@@ -143,6 +145,15 @@ def test_gpus_are_asked_for_beside_what_the_user_asks_for() -> None:
     without = pod(render(MINIMAL, values={"gpu": {"count": 0}}))["containers"][0]
     assert without["resources"] == {"limits": {}, "requests": {}}
     assert "CUDA_VISIBLE_DEVICES" not in environment(render(EVERYTHING)), "the worker divides its GPUs itself"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "per_gpu", "spanned", "workers"), [(1, 1, 1, 1), (1, 4, 1, 4), (4, 2, 1, 8), (4, 1, 2, 2), (0, 3, 1, 3)]
+)
+def test_a_pod_has_as_many_workers_as_its_gpus_allow(gpus: int, per_gpu: int, spanned: int, workers: int) -> None:
+    engine = {"args": {"tensor_parallel_size": spanned}}
+    objects = render(MINIMAL, values={"gpu": {"count": gpus}, "workersPerGpu": per_gpu, "config": {"engine": engine}})
+    assert worker_settings(objects)["workers"] == {"count": workers}
 
 
 def test_secrets_come_as_variables_and_files_of_secrets_that_exist() -> None:

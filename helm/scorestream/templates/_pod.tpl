@@ -85,6 +85,14 @@
 - name: HF_HUB_OFFLINE
   value: "1"
 {{- end }}
+{{- with .Values.tracing.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+- name: OTEL_EXPORTER_OTLP_PROTOCOL
+  value: {{ $.Values.tracing.protocol }}
+- name: OTEL_SERVICE_NAME
+  value: {{ include "scorestream.fullname" $ }}
+{{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

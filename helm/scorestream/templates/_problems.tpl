@@ -47,6 +47,19 @@ config.health.port is {{ $settings.health.port }}: set a port above 1023, becaus
 {{- if has $settings.health.host (list "127.0.0.1" "localhost" "::1") }}
 config.health.host is {{ $settings.health.host }}: remove it, because the kubelet asks from outside the pod
 {{- end }}
+{{- if $settings.health.unix_socket }}
+config.health.unix_socket is {{ $settings.health.unix_socket }}: remove it, because the kubelet asks a port
+{{- end }}
+{{- if dig "workers" "count" "" .Values.config }}
+config.workers.count is {{ .Values.config.workers.count }}: remove it and set workersPerGpu and gpu.count, from which the chart makes it
+{{- end }}
+{{- $span := int (include "scorestream.gpusPerEngine" .) }}
+{{- if and (gt $span 1) (ne (mod (int .Values.gpu.count) $span) 0) }}
+gpu.count is {{ .Values.gpu.count }}: set it to a multiple of config.engine.args.tensor_parallel_size ({{ $span }}), because an engine spans so many
+{{- end }}
+{{- if and (eq $settings.workers.mps "on") (le (int (include "scorestream.workers" .)) 1) }}
+config.workers.mps is on and a pod has one worker: set workersPerGpu to 2 or more, or remove mps
+{{- end }}
 {{- if $settings.kafka.group_instance_id }}
 config.kafka.group_instance_id is {{ $settings.kafka.group_instance_id }}: remove it, because all pods of this release would use the same id
 {{- end }}

@@ -4,9 +4,14 @@
 {{- mustMergeOverwrite $defaults (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
 
+{{/* GPUs that one engine spans. */}}
+{{- define "scorestream.gpusPerEngine" -}}
+{{- max 1 (int (dig "engine" "args" "tensor_parallel_size" 1 .Values.config)) -}}
+{{- end -}}
+
 {{/* Processes of a pod, each with an engine of its own. */}}
 {{- define "scorestream.workers" -}}
-{{- mul (max 1 (int .Values.gpu.count)) (int .Values.workersPerGpu) -}}
+{{- max 1 (div (mul (max 1 (int .Values.gpu.count)) (int .Values.workersPerGpu)) (int (include "scorestream.gpusPerEngine" .))) -}}
 {{- end -}}
 
 {{/*
@@ -49,5 +54,8 @@ SCORESTREAM_{{ . | replace "." "__" | upper }}
 
 {{/* What the worker reads: `config`, and what the chart knows better. */}}
 {{- define "scorestream.config" -}}
-{{- toYaml .Values.config -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $workers := dict "count" (int (include "scorestream.workers" .)) -}}
+{{- $_ := set $config "workers" (merge $workers (default dict $config.workers)) -}}
+{{- toYaml $config -}}
 {{- end -}}
