@@ -19,13 +19,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
-
-def _comma_list(value: object) -> object:
-    """Accept "a,b" from the environment and the command line where a list is meant."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
+from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, comma_list
 
 _MASKED = "**********"
 _SECRET_NAME = re.compile(r"(?:^|_)(token|secret|password|key|credentials?)$")
@@ -87,6 +81,8 @@ class KafkaSettings(_Section):
 
     bootstrap_servers: str = "127.0.0.1:9092"
     """Comma-separated host:port list."""
+    security: KafkaSecurity = KafkaSecurity()
+    """Encryption and credentials."""
     request_topic: str = "score.requests"
     """Topic of the requests."""
     result_topic: str = "score.results"
@@ -125,6 +121,8 @@ class RedisSettings(_Section):
 
     url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
     """redis://, rediss:// or unix:// URL."""
+    security: RedisSecurity = RedisSecurity()
+    """Encryption and credentials, beside what stands in the URL."""
     prefix: str = "score:"
     """Key prefix; belongs to one (cluster, topic, group)."""
     mode: RedisMode = RedisMode.REQUIRED
@@ -164,7 +162,7 @@ class EngineSettings(_Section):
     """Hugging Face name or local folder."""
     revision: str | None = None
     """Of the model."""
-    served_names: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_list)] = ()
+    served_names: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_list)] = ()
     """Names a request's `model` may use, the first of which stands in results; default: the model's own name."""
     dtype: str = "auto"
     """vLLM's dtype; float32 on CPU keeps scores equal to transformers."""
@@ -194,7 +192,7 @@ class EngineSettings(_Section):
     """Model download and load."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Any other argument of vLLM's AsyncEngineArgs, checked by vLLM."""
-    io_processors: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_comma_list)] = None
+    io_processors: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
     """vLLM's IO processors that requests may name with `task: plugin`; default: all that are installed."""
     io_processor_timeout_seconds: PositiveFloat = 30.0
     """For what an IO processor does before the engine, and again after it; over it the answer is `internal`."""

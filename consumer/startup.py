@@ -24,9 +24,11 @@ _DEFAULT_PARTITIONS = 48
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A server that did not answer; `reason` names each address tried and what happened there."""
+    """A server that did not answer or does not let us in; `reason` names each address tried and what happened there."""
 
     reason: str
+    fix: str = ""
+    """Where it is known better than that something should be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def check_kafka(settings: Settings, facts: KafkaFacts | Unreachable) -> list[Fin
                 "kafka.broker",
                 ok=False,
                 found=facts.reason,
-                fix="start the broker, or set kafka.bootstrap_servers to where it listens",
+                fix=facts.fix or "start the broker, or set kafka.bootstrap_servers to where it listens",
             )
         ]
     findings = [Finding("kafka.broker", ok=True, found=f"cluster {facts.cluster_id}")]

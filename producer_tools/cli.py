@@ -45,7 +45,7 @@ def publish(
         raise typer.BadParameter(str(refused)) from None
     if generate is not None and file is not None:
         raise typer.BadParameter("give a FILE or --generate, not both")
-    to = tool.Destination(bootstrap_servers, request_topic, partition, headers)
+    to = tool.Destination(options.brokers(bootstrap_servers), request_topic, partition, headers)
     if generate is not None:
         made = generate_requests(kind, generate, items=items, words=words, seed=seed, id_prefix=unique_prefix("made"))
         run_tool(tool.publish(tool.made_up(made), to))
@@ -75,7 +75,7 @@ def get(
             finding = tool.get_from_redis(id, url=redis_url, prefix=prefix, wait_seconds=wait_seconds)
         case "topic":
             finding = tool.get_from_topic(
-                id, bootstrap_servers=bootstrap_servers, topic=result_topic, wait_seconds=wait_seconds
+                id, brokers=options.brokers(bootstrap_servers), topic=result_topic, wait_seconds=wait_seconds
             )
         case _:
             raise typer.BadParameter(f"{source}: give redis or topic", param_hint="--source")
@@ -99,7 +99,7 @@ def watch(
     from producer_tools import watch as tool
 
     work = tool.watch(
-        bootstrap_servers=bootstrap_servers,
+        brokers=options.brokers(bootstrap_servers),
         topic=result_topic,
         start_at=tool.StartAt.BEGINNING if from_beginning else tool.StartAt.END,
         selection=tool.Selection.FAILED if failed else tool.Selection.ALL,
@@ -130,10 +130,11 @@ def verify(
     from producer_tools.verify.cache import Cache
 
     topics = tool.Topics(request_topic, result_topic, dead_letter_topic)
+    brokers = options.brokers(bootstrap_servers)
     cache = Cache(redis_url, prefix, ttl_seconds) if redis else None
 
     async def judge() -> None:
-        done = await tool.audit(bootstrap_servers, topics, wait_seconds=timeout if wait else 0.0, cache=cache, note=say)
+        done = await tool.audit(brokers, topics, wait_seconds=timeout if wait else 0.0, cache=cache, note=say)
         if as_json:
             write_lines(json.dumps(report.as_json(done, max_duplicates)).encode())
         else:
@@ -158,6 +159,7 @@ def replay(
     """Send dead letters to the request topic again, each once, as they were."""
     from producer_tools import replay as tool
 
+    brokers = options.brokers(bootstrap_servers)
     selected = tool.Filter(frozenset(code or ()), frozenset(id or ()))
 
     def show(one: tool.Replay) -> None:
@@ -165,14 +167,14 @@ def replay(
         write_lines(json.dumps(told).encode() if as_json else "\t".join(told.values()).encode())
 
     async def only_show() -> None:
-        async for one in tool.selected_dead_letters(bootstrap_servers, dead_letter_topic, selected):
+        async for one in tool.selected_dead_letters(brokers, dead_letter_topic, selected):
             show(one)
 
     run_tool(
         only_show()
         if dry_run
         else tool.replay(
-            bootstrap_servers=bootstrap_servers,
+            brokers=brokers,
             dead_letter_topic=dead_letter_topic,
             request_topic=request_topic,
             selected=selected,

@@ -74,7 +74,7 @@ def bench(
 
     async def measure() -> None:
         if existing:
-            target = Target(bootstrap_servers, request_topic, result_topic)
+            target = Target(options.brokers(bootstrap_servers), request_topic, result_topic)
             show(await running_already.measure(chosen, mixes, target, pid, say))
         else:
             await run_suite(read_suite(suite) if suite else chosen, mixes, out, say, show)

@@ -7,6 +7,7 @@ import time
 
 import redis.asyncio
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure, stdout_console, write_lines
 from producer_tools.coordinates import header
 from producer_tools.kafka import follow, open_reader, read_spans, spans_of
@@ -40,10 +41,10 @@ async def get_from_redis(request_id: str, *, url: str, prefix: str, wait_seconds
             return value
 
 
-async def get_from_topic(request_id: str, *, bootstrap_servers: str, topic: str, wait_seconds: float) -> bytes | None:
+async def get_from_topic(request_id: str, *, brokers: Brokers, topic: str, wait_seconds: float) -> bytes | None:
     """The newest result of that id on the topic, which is read whole; else the first to come in `wait_seconds`."""
     newest: tuple[int, bytes] | None = None
-    async with open_reader(bootstrap_servers) as reader:
+    async with open_reader(brokers) as reader:
         spans = await spans_of(reader, topic)
         async for records in read_spans(reader, spans):
             for record in records:

@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaConnectionError, for_code
 from aiokafka.producer.message_accumulator import BatchBuilder
 
+from producer_tools.connections.files import Unusable
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -51,10 +54,10 @@ async def create_topics(bootstrap_servers: str, topics: Sequence[str], *, partit
 
 
 @asynccontextmanager
-async def open_reader(bootstrap_servers: str) -> AsyncIterator[AIOKafkaConsumer]:
+async def open_reader(brokers: Brokers) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer outside any group that sees committed records only. Raises ToolFailure when no broker answers."""
     reader = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
+        **_options(brokers),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="none",
@@ -65,7 +68,7 @@ async def open_reader(bootstrap_servers: str) -> AsyncIterator[AIOKafkaConsumer]
         await reader.start()
     except KafkaConnectionError as unreachable:
         await reader.stop()
-        raise ToolFailure(f"no Kafka broker answers at {bootstrap_servers}: {unreachable}") from None
+        raise ToolFailure(f"no Kafka broker answers at {brokers.bootstrap_servers}: {unreachable}") from None
     try:
         yield reader
     finally:
@@ -227,18 +230,25 @@ class Publisher:
 
 @asynccontextmanager
 async def open_publisher(
-    bootstrap_servers: str, acknowledged: Callable[[str], None] = lambda _name: None
+    brokers: Brokers, acknowledged: Callable[[str], None] = lambda _name: None
 ) -> AsyncIterator[Publisher]:
     """A Publisher whose `flush` the caller awaits. Raises ToolFailure when no broker answers."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, enable_idempotence=True, linger_ms=5)
+    producer = AIOKafkaProducer(**_options(brokers), enable_idempotence=True, linger_ms=5)
     try:
         await producer.start()
     except KafkaConnectionError as unreachable:
         await producer.stop()
-        raise ToolFailure(f"no Kafka broker answers at {bootstrap_servers}: {unreachable}") from None
+        raise ToolFailure(f"no Kafka broker answers at {brokers.bootstrap_servers}: {unreachable}") from None
     try:
         yield Publisher(producer, acknowledged)
     finally:
         # stop() flushes, for ever when the brokers are gone.
         stopping = asyncio.ensure_future(producer.stop())
         await asyncio.wait({stopping}, timeout=5)
+
+
+def _options(brokers: Brokers) -> dict[str, Any]:
+    try:
+        return brokers.client_options
+    except Unusable as unusable:
+        raise ToolFailure(f"kafka.security: {unusable}") from unusable

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from aiokafka import ConsumerRecord
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure
 from producer_tools.coordinates import header
 from producer_tools.histogram import Histogram
@@ -127,7 +128,7 @@ class LoadResult:
 class Target:
     """Where requests go and results come from. `idle_seconds`: see `follow`."""
 
-    bootstrap_servers: str
+    brokers: Brokers
     request_topic: str
     result_topic: str
     idle_seconds: float = 0.0
@@ -149,7 +150,7 @@ async def drive(
     Raises ToolFailure when results stay away, KafkaError.
     """
     run = _Run(requests, target, pace, arrived)
-    async with open_publisher(target.bootstrap_servers) as publisher:
+    async with open_publisher(target.brokers) as publisher:
         sending = asyncio.ensure_future(run.send(publisher))
         try:
             await run.receive(sending)
@@ -162,7 +163,7 @@ async def drive(
 async def publish_all(requests: Iterable[tuple[str, bytes]], target: Target) -> int:
     """Publish every request without waiting for results; how many they were. Raises ToolFailure, KafkaError."""
     left = iter(requests)
-    async with open_publisher(target.bootstrap_servers) as publisher:
+    async with open_publisher(target.brokers) as publisher:
         partitions = await publisher.partition_count(target.request_topic)
         partition = 0
         while some := [value for _, value in islice(left, SENT_AT_ONCE)]:
@@ -207,7 +208,7 @@ class _Run:
         yield from values.items()
 
     async def receive(self, sending: asyncio.Future[None]) -> None:
-        async with open_reader(self._target.bootstrap_servers) as reader:
+        async with open_reader(self._target.brokers) as reader:
             ends = {one: span.end for one, span in (await spans_of(reader, self._target.result_topic)).items()}
             self._listening.set()
             await self._follow(sending, follow(reader, ends, idle_seconds=self._target.idle_seconds))

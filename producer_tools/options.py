@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from producer_tools.connections.kafka import Brokers
 
 BootstrapServers = Annotated[
     str,
@@ -36,3 +39,17 @@ DEAD_LETTER_TOPIC = "score.dead"
 REDIS_URL = "redis://127.0.0.1:6379/0"
 REDIS_PREFIX = "score:"
 TTL_SECONDS = 3600
+
+
+def brokers(bootstrap_servers: str) -> Brokers:
+    """With the encryption and the credentials that the worker's own settings name in the environment.
+
+    Raises typer.BadParameter.
+    """
+    from producer_tools.connections.environment import kafka_security  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.connections.kafka import Brokers  # noqa: PLC0415 - keeps `--help` light
+
+    try:
+        return Brokers(bootstrap_servers, kafka_security())
+    except ValueError as invalid:
+        raise typer.BadParameter(str(invalid)) from None

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure, discard_stdout, say, write_lines
 from producer_tools.kafka import Headers, open_publisher
 from producer_tools.lines import read_lines
@@ -28,7 +29,7 @@ class Outgoing(NamedTuple):
 class Destination:
     """Where requests go. `partition` None: by key, and anywhere without a key."""
 
-    bootstrap_servers: str
+    brokers: Brokers
     topic: str
     partition: int | None = None
     headers: Headers = ()
@@ -40,7 +41,7 @@ async def publish(requests: AsyncIterator[Outgoing], to: Destination) -> None:
     Raises ToolFailure when a request is refused or not acknowledged; those before it are published.
     """
     started = time.monotonic()
-    async with open_publisher(to.bootstrap_servers, _print_id) as publisher:
+    async with open_publisher(to.brokers, _print_id) as publisher:
         partitions = await publisher.partition_count(to.topic)
         if to.partition is not None and to.partition >= partitions:
             raise ToolFailure(f"{to.topic} has no partition {to.partition}: it has 0 to {partitions - 1}")

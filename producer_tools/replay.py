@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from aiokafka import ConsumerRecord
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import say
 from producer_tools.coordinates import Coordinates, source_of
 from producer_tools.kafka import open_publisher, open_reader, read_spans, spans_of
@@ -38,7 +39,7 @@ class Replay(NamedTuple):
 
 async def replay(
     *,
-    bootstrap_servers: str,
+    brokers: Brokers,
     dead_letter_topic: str,
     request_topic: str,
     selected: Filter,
@@ -49,9 +50,9 @@ async def replay(
 
     `force` marks them so that their results override newer ones in Redis. Raises ToolFailure, KafkaError.
     """
-    async with open_publisher(bootstrap_servers) as publisher:
+    async with open_publisher(brokers) as publisher:
         partitions = await publisher.partition_count(request_topic)
-        async for one in selected_dead_letters(bootstrap_servers, dead_letter_topic, selected):
+        async for one in selected_dead_letters(brokers, dead_letter_topic, selected):
             marks = ((names.REPLAY_FORCE, b"1"),) if force else ()
             # Back to where the entity's other requests are, so that its order is kept.
             partition = one.source.partition if one.source.partition < partitions else None
@@ -67,12 +68,10 @@ async def replay(
         say(f"replayed {publisher.acknowledged_records} dead letters to {request_topic}")
 
 
-async def selected_dead_letters(
-    bootstrap_servers: str, dead_letter_topic: str, selected: Filter
-) -> AsyncIterator[Replay]:
+async def selected_dead_letters(brokers: Brokers, dead_letter_topic: str, selected: Filter) -> AsyncIterator[Replay]:
     """The selected dead letters on the topic now, each request once. What cannot be replayed is told on stderr."""
     known: set[Coordinates] = set()
-    async with open_reader(bootstrap_servers) as reader:
+    async with open_reader(brokers) as reader:
         spans = await spans_of(reader, dead_letter_topic)
         async for records in read_spans(reader, spans):
             for record in records:

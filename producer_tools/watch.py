@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import stdout_console, write_lines
 from producer_tools.coordinates import header
 from producer_tools.kafka import follow, open_reader, spans_of
@@ -37,7 +38,7 @@ class ResultRecord(Protocol):
 
 async def watch(
     *,
-    bootstrap_servers: str,
+    brokers: Brokers,
     topic: str,
     start_at: StartAt,
     selection: Selection,
@@ -45,7 +46,7 @@ async def watch(
     show: Callable[[bytes], None],
 ) -> None:
     """Call `show` with each selected result, `count` times or for ever."""
-    async with open_reader(bootstrap_servers) as reader:
+    async with open_reader(brokers) as reader:
         spans = await spans_of(reader, topic)
         starts = {
             partition: span.start if start_at is StartAt.BEGINNING else span.end for partition, span in spans.items()

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripts.java import java_home
@@ -64,9 +64,10 @@ def environment(data: Path) -> dict[str, str]:
     return {**JVM, **os.environ, "JAVA_HOME": str(java_home()), "LOG_DIR": str(logs)}
 
 
-def prepare(data: Path, port: int, more: Mapping[str, str]) -> list[str]:
+def prepare(data: Path, port: int, more: Mapping[str, str], scram: Sequence[str] = ()) -> list[str]:
     """Write the properties, format the data folder if it is new; returns the command that runs the broker.
 
+    `scram`: users that it knows from the beginning, as kafka-storage.sh writes them after --add-scram.
     Raises RuntimeError when there is no Kafka, no Java, or the folder cannot be formatted.
     """
     home = kafka_home()
@@ -78,6 +79,7 @@ def prepare(data: Path, port: int, more: Mapping[str, str]) -> list[str]:
         # Kafka's own form of an id: a UUID in 22 characters of URL-safe base64.
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [str(home / "bin" / "kafka-storage.sh"), "format", f"--cluster-id={cluster}", "-c", str(properties)]
+        command += [part for user in scram for part in ("--add-scram", user)]
         formatted = subprocess.run(command, env=environment(data), capture_output=True, text=True, check=False)
         if formatted.returncode != 0:
             raise RuntimeError(f"cannot format {data}: {formatted.stdout}{formatted.stderr}")

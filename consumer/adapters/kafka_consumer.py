@@ -6,6 +6,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.structs import ConsumerRecord
 
+from consumer.adapters.kafka_connection import client_options
 from consumer.records import SourceRecord
 from consumer.sections import KafkaSettings
 
@@ -21,7 +22,7 @@ def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
         """aiokafka keeps a member's previous partitions on the class: members of one process would share them."""
 
     return AIOKafkaConsumer(
-        bootstrap_servers=kafka.bootstrap_servers,
+        **client_options(kafka),
         client_id="scorestream",
         group_id=kafka.group_id,
         group_instance_id=kafka.group_instance_id,

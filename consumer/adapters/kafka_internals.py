@@ -214,7 +214,7 @@ def pace_metadata_updates(member: AIOKafkaConsumer | AIOKafkaProducer) -> None:
     A client that knows no leader for a partition asks again as soon as it has its answer: for a topic that was deleted,
     or while a leader is elected, hundreds of times a second, and logs each answer. Call after start().
     """
-    client = member._client if isinstance(member, AIOKafkaConsumer) else member.client
+    client = _client(member)
     update = client._metadata_update
     last = -inf
 
@@ -225,6 +225,34 @@ def pace_metadata_updates(member: AIOKafkaConsumer | AIOKafkaProducer) -> None:
         return bool(await update(*request))
 
     client._metadata_update = paced
+
+
+def renew_password(member: AIOKafkaConsumer | AIOKafkaProducer, password: Callable[[], str]) -> None:
+    """Let every new connection use the password as it is then. Call after start()."""
+    client = _client(member)
+    connect = client._get_conn
+
+    async def renewed(*node: Any, **options: Any) -> Any:
+        client._sasl_plain_password = password()
+        return await connect(*node, **options)
+
+    client._get_conn = renewed
+
+
+def tell_connections(member: AIOKafkaConsumer | AIOKafkaProducer, told: Callable[[bool], None]) -> None:
+    """Call `told` whenever the client needs a connection: whether it has one. Call after start().
+
+    The client logs why it has none, and otherwise only tries again.
+    """
+    client = _client(member)
+    connect = client._get_conn
+
+    async def telling(*node: Any, **options: Any) -> Any:
+        connection = await connect(*node, **options)
+        told(connection is not None)
+        return connection
+
+    client._get_conn = telling
 
 
 async def abandon_consumer(consumer: AIOKafkaConsumer) -> None:
@@ -264,6 +292,10 @@ async def _bounded(closing: Coroutine[None, None, None]) -> None:
     task = asyncio.create_task(closing)
     await asyncio.wait([task], timeout=_ABANDON_SECONDS)
     task.cancel()
+
+
+def _client(member: AIOKafkaConsumer | AIOKafkaProducer) -> Any:
+    return member._client if isinstance(member, AIOKafkaConsumer) else member.client
 
 
 def _partition_state(consumer: AIOKafkaConsumer, partition: TopicPartition) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 from aiokafka import ConsumerRebalanceListener
@@ -22,6 +23,7 @@ from aiokafka.errors import (
 )
 
 from consumer.adapters import kafka_internals
+from consumer.adapters.kafka_connection import Connecting, follow_credentials
 from consumer.adapters.kafka_consumer import new_consumer
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_reader import KafkaReader
@@ -68,6 +70,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._commits: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
+        self._connecting = Connecting(kafka, partial(self._note, "connecting"))
 
     async def join(self, assigned: Listener, revoked: Listener) -> None:
         """Connect and begin to join; `assigned` tells when the group has answered.
@@ -80,6 +83,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         except KafkaError as error:
             await self._consumer.stop()
             raise DependencyUnavailable("kafka", str(error)) from error
+        follow_credentials(self._kafka, self._consumer)
+        kafka_internals.tell_connections(self._consumer, self._connecting.told)
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         kafka_internals.pace_metadata_updates(self._consumer)
         kafka_internals.heed_errors_of_whole_answers(self._consumer)
@@ -177,6 +182,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         A dynamic member leaves the group. A static one does not: its partitions wait for it until its session expires.
         """
         self._reader.end()
+        self._connecting.end()
         stopping = asyncio.create_task(self._consumer.stop())
         await asyncio.wait([stopping], timeout=self._timeout_seconds)
         if not stopping.done() or stopping.cancelled() or stopping.exception() is not None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from aiokafka.errors import KafkaError
 
+from consumer.adapters.kafka_connection import client_options, refusals
 from consumer.sections import KafkaSettings
 from consumer.startup import CODECS, KafkaFacts, TopicFacts, Unreachable
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's own default of max.message.bytes, for brokers that do not let us read it."""
 
-_CONNECT_SECONDS = 5.0
 _READ_SECONDS = 15.0
 
 
@@ -29,43 +27,21 @@ def missing_codecs() -> list[str]:
 
 async def read_facts(kafka: KafkaSettings) -> KafkaFacts | Unreachable:
     """The cluster, or which address failed and how. Bounded; never raises for a broker that is not there."""
-    failures = [await _try_connect(address) for address in _addresses(kafka)]
-    if all(failures):
-        return Unreachable("; ".join(failure for failure in failures if failure is not None))
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers, client_id="scorestream-check")
+    if refused := await refusals(kafka):
+        reasons, fixes = ([getattr(one, part) for one in refused] for part in ("found", "fix"))
+        return Unreachable("; ".join(reasons), "; or ".join(dict.fromkeys(fixes)))
+    admin = AIOKafkaAdminClient(**client_options(kafka), client_id="scorestream-check")
     try:
         async with asyncio.timeout(_READ_SECONDS):
             await admin.start()
             return await _describe(admin, kafka)
     except (KafkaError, TimeoutError) as error:
         return Unreachable(
-            f"{kafka.bootstrap_servers}: accepts connections but does not answer like a Kafka broker, or advertises "
-            f"an address that cannot be reached from here ({error!r})"
+            f"{kafka.bootstrap_servers}: answers, but advertises an address that does not from here: {error!r}",
+            "set the brokers' advertised.listeners to names and ports that can be reached from here",
         )
     finally:
         await admin.close()
-
-
-def _addresses(kafka: KafkaSettings) -> list[str]:
-    return [address.strip() for address in kafka.bootstrap_servers.split(",")]
-
-
-async def _try_connect(address: str) -> str | None:
-    """Why this address cannot be connected to, None when it can."""
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(_CONNECT_SECONDS):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    except socket.gaierror as error:
-        return f"{address}: the name {host} does not resolve ({error.strerror})"
-    except TimeoutError:
-        return f"{address}: no answer in {_CONNECT_SECONDS:g} s"
-    except ValueError:
-        return f"{address}: not of the form host:port"
-    except OSError as error:
-        return f"{address}: {os.strerror(error.errno) if error.errno else error}"
-    writer.close()
-    return None
 
 
 async def _describe(admin: AIOKafkaAdminClient, kafka: KafkaSettings) -> KafkaFacts:

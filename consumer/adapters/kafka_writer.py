@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     InvalidMessageError,
     InvalidTimestampError,
+    KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
     RecordListTooLargeError,
@@ -20,6 +21,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from consumer.adapters import kafka_internals
+from consumer.adapters.kafka_connection import client_options, follow_credentials, refusals
 from consumer.errors import DependencyUnavailable
 from consumer.records import Message
 from consumer.sections import Compression, KafkaSettings
@@ -167,6 +169,11 @@ class BatchProducer:
                 session = _Session(producer, asyncio.get_running_loop().create_future())
                 try:
                     await producer.start()
+                    follow_credentials(self._kafka, producer)
+                except KafkaConnectionError as error:
+                    self._discard(session)
+                    reasons = "; ".join(refusal.found for refusal in await refusals(self._kafka)) or str(error)
+                    raise DependencyUnavailable("kafka", f"{self._topic}: {reasons}") from error
                 except BaseException:
                     self._discard(session)
                     raise
@@ -243,7 +250,7 @@ def _dead_letter_partition(message: Message, count: int) -> int:
 
 def _producer(kafka: KafkaSettings, max_message_bytes: int) -> AIOKafkaProducer:
     return AIOKafkaProducer(
-        bootstrap_servers=kafka.bootstrap_servers,
+        **client_options(kafka),
         client_id="scorestream",
         acks="all",
         enable_idempotence=True,

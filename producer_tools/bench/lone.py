@@ -26,7 +26,7 @@ async def measure_one_at_a_time(
     """
     latency = Histogram()
     # No linger: there is nothing to wait for.
-    producer = AIOKafkaProducer(bootstrap_servers=deployed.target.bootstrap_servers, linger_ms=0)
+    producer = AIOKafkaProducer(**deployed.target.brokers.client_options, linger_ms=0)
     await producer.start()
     begun = time.monotonic()
     try:

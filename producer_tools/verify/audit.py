@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.coordinates import Coordinates, header, source_of
 from producer_tools.kafka import follow, open_reader, read_spans, spans_of
 from producer_tools.verify.cache import Cache, check_cache
@@ -39,14 +40,14 @@ class Audit:
 
 
 async def audit(
-    bootstrap_servers: str, topics: Topics, *, wait_seconds: float, cache: Cache | None, note: Callable[[str], None]
+    brokers: Brokers, topics: Topics, *, wait_seconds: float, cache: Cache | None, note: Callable[[str], None]
 ) -> Audit:
     """Judge the requests that are on the topic now. `note` is told what goes on.
 
     Waits up to `wait_seconds` for answers still to come. Raises ToolFailure, KafkaError, RedisError.
     """
     started = time.monotonic()
-    async with open_reader(bootstrap_servers) as reader:
+    async with open_reader(brokers) as reader:
         asked = await spans_of(reader, topics.requests)
         tally = Tally(topics.requests, {one.partition: (span.start, span.end) for one, span in asked.items()})
         async for records in read_spans(reader, asked):

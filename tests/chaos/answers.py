@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.coordinates import header, source_of
 from producer_tools.kafka import open_reader, read_spans, spans_of
 from schemas import headers as names
@@ -23,7 +24,7 @@ class Answer:
 
 async def answers(place: Place) -> AsyncIterator[Answer]:
     """What is there now, each partition in its order."""
-    async with open_reader(place.bootstrap_servers) as reader:
+    async with open_reader(Brokers(place.bootstrap_servers)) as reader:
         async for records in read_spans(reader, await spans_of(reader, place.topics.results)):
             for record in records:
                 source = source_of(record.headers)

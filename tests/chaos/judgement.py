@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.kafka import open_reader, spans_of
 from producer_tools.verify.audit import Audit, Topics, audit
 from producer_tools.verify.cache import Cache
@@ -42,7 +43,7 @@ class Place:
 
     async def ends(self, topic: str) -> dict[int, int]:
         """Partition -> the offset of the next record."""
-        async with open_reader(self.bootstrap_servers) as reader:
+        async with open_reader(Brokers(self.bootstrap_servers)) as reader:
             return {one.partition: span.end for one, span in (await spans_of(reader, topic)).items()}
 
 
@@ -66,7 +67,9 @@ class Judgement:
 async def judge(place: Place, load: Load, bound_duplicates: int) -> Judgement:
     """`bound_duplicates` per partition. Nothing may be under way any more."""
     cache = Cache(place.redis_url, f"{place.name}:", TTL_SECONDS)
-    found = await audit(place.bootstrap_servers, place.topics, wait_seconds=0, cache=cache, note=lambda _text: None)
+    found = await audit(
+        Brokers(place.bootstrap_servers), place.topics, wait_seconds=0, cache=cache, note=lambda _text: None
+    )
     judged = Judgement(found, await _duplicates(place, found.tally.results + found.tally.duplicates))
     wrong = judged.mismatches
     for finding, count in found.findings.counts.items():

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import say
 from producer_tools.coordinates import source_of
 from producer_tools.kafka import Span, open_reader, read_spans, spans_of
@@ -63,7 +64,7 @@ class DuplicateCount:
     async def new(self) -> Counter[int]:
         """Since the last call, by partition. Whether first results are in order is judged elsewhere."""
         found: Counter[int] = Counter()
-        async with open_reader(self._place.bootstrap_servers) as reader:
+        async with open_reader(Brokers(self._place.bootstrap_servers)) as reader:
             now = await spans_of(reader, self._place.topics.results)
             spans = {one: Span(self._read.get(one.partition, 0), span.end) for one, span in now.items()}
             async for records in read_spans(reader, spans):

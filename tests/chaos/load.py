@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from aiokafka.errors import KafkaError
 
+from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure
 from producer_tools.kafka import Publisher, open_publisher
 from producer_tools.load import OpenLoop
@@ -98,7 +99,7 @@ class Load:
         pace = OpenLoop(self.requests_per_second)
         while not self._stopping:
             try:
-                async with open_publisher(self._bootstrap_servers, self._acknowledge) as publisher:
+                async with open_publisher(Brokers(self._bootstrap_servers), self._acknowledge) as publisher:
                     await self._publish(publisher, pace)
             except (ToolFailure, KafkaError):
                 await asyncio.sleep(REOPEN_SECONDS)

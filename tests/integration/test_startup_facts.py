@@ -11,6 +11,7 @@ from consumer.adapters import kafka_topics, redis_scores
 from consumer.records import Message
 from consumer.sections import Compression, KafkaSettings, RedisSettings
 from consumer.startup import KafkaFacts, RedisFacts, TopicFacts, Unreachable
+from producer_tools.connections import refusal
 from tests.conftest import CreateTopics
 from tests.contract.clusters import BrokerCluster
 from tests.services.embedded import EmbeddedNode
@@ -75,7 +76,7 @@ async def test_one_address_of_several_is_enough(kafka: KafkaNode, free_port: int
 
 
 async def test_what_is_not_a_kafka_broker_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_topics, "_READ_SECONDS", 0.5)
+    monkeypatch.setattr(refusal, "STEP_SECONDS", 0.5)
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

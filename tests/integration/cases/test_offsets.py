@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from consumer.records import TopicPartition
+from producer_tools.connections.kafka import Brokers
 from producer_tools.kafka import open_reader, read_spans, spans_of
 from tests.integration.cases.case import PARTITIONS, Case, MakeCase, id_of, request, requests, source_offset
 from tests.services.worker import WorkerProcess
@@ -103,7 +104,7 @@ async def publish_mostly_aborted(case: Case, aborted: int) -> None:
 
 async def compacted(case: Case, partition: int, below: int) -> None:
     """Append until compaction has left fewer than so many records."""
-    async with asyncio.timeout(60), open_reader(case.kafka.bootstrap_servers) as reader:
+    async with asyncio.timeout(60), open_reader(Brokers(case.kafka.bootstrap_servers)) as reader:
         for turn in range(1_000):
             await case.publish([request(f"turn-{turn}")], partition)
             spans = await spans_of(reader, case.place.topics.requests)

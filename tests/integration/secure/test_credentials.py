@@ -1,0 +1,140 @@
+"""Connections that end when their time is over, and credentials that change or fail, while a worker runs."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.settings import SaslMechanism
+from scripts.kafka import environment
+from scripts.kafka_home import kafka_home
+from tests.integration.cases.case import PARTITIONS, Case, requests, under_load
+from tests.integration.secure.conftest import MakeSecuredCase
+from tests.integration.test_health import Answer, Probe
+from tests.services.process import free_port, wait_until
+from tests.services.secured_kafka import PASSWORD, USER, SecuredKafka, unsigned_token
+from tests.services.token_server import Token, TokenServer
+from tests.services.worker import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+
+PROVIDER = {"token_provider": "tests.services.secured_kafka:unsigned_token", "username": None, "password": None}
+TOKEN_SECONDS = 4.0
+
+
+@dataclass
+class Running:
+    """A worker, and what it says of itself."""
+
+    case: Case
+    worker: WorkerProcess
+    probe: Probe
+
+    async def until_unready(self, *parts: str) -> None:
+        """The worker says all of these, and that it lives."""
+
+        def told(answer: Answer) -> bool:
+            return answer.status == 503 and all(part in answer.text for part in parts)
+
+        await self.probe.until("/readyz", told, f"unready with {parts}")
+        assert (await self.probe.ask("/livez")).status == 200
+
+    async def until_well(self) -> None:
+        """Ready, and everything is answered, in order, and committed."""
+        await self.case.until_all_committed()
+        await self.probe.until_ready()
+        await self.case.verified()
+
+
+@pytest.fixture
+def run_as(make_secured_case: MakeSecuredCase) -> Callable[[Brokers], object]:
+    async def run(brokers: Brokers) -> Running:
+        port = free_port()
+        case = await make_secured_case(brokers, {"health.host": "127.0.0.1", "health.port": port})
+        return Running(case, await case.started(), Probe(port))
+
+    return run
+
+
+def closed_by_the_broker(worker: WorkerProcess) -> int:
+    """How often the client told of a connection that ended while it waited for records on it."""
+    return sum("Failed fetch messages" in str(event.get("event")) for event in worker.events())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "credentials"),
+    [(SaslMechanism.SCRAM_SHA_512, {}), (SaslMechanism.OAUTHBEARER, PROVIDER)],
+    ids=["SCRAM", "OAUTHBEARER"],
+)
+async def test_connections_that_the_broker_ends_cost_nothing_and_nobody_leaves_the_group(
+    secured_kafka: SecuredKafka, run_as, mechanism: SaslMechanism, credentials: dict[str, object]
+) -> None:
+    """aiokafka does not authenticate again on a connection (KIP-368): the broker closes it when its time is over."""
+    running = await run_as(secured_kafka.brokers(mechanism, **credentials))
+    async with under_load(running.case.load(PARTITIONS, 200)):
+        await wait_until(lambda: closed_by_the_broker(running.worker) >= 3, "connections end", every_seconds=0.2)
+    await running.until_well()
+    assert (await running.case.verified()).tally.duplicates == 0
+    log = running.worker.log.read_text()
+    assert "rejoining" not in log.lower()
+    assert await running.worker.stop() == 0
+
+
+async def test_a_changed_password_is_waited_for_and_taken_from_its_file(
+    secured_kafka: SecuredKafka, run_as, tmp_path: Path
+) -> None:
+    mechanism, password_file = SaslMechanism.SCRAM_SHA_256, tmp_path / "password"
+    password_file.write_text(f"{PASSWORD}\n")
+    running = await run_as(secured_kafka.brokers(mechanism, password=None, password_file=password_file))
+    await running.case.publish(requests(5))
+    await running.until_well()
+    try:
+        await asyncio.to_thread(set_password, secured_kafka, mechanism, "rotated")
+        await running.until_unready("source_refused", f"refuses the user {USER} by SCRAM-SHA-256")
+        await running.case.publish(requests(5, first=5))
+        (tmp_path / "next").write_text("rotated")
+        os.replace(tmp_path / "next", password_file)  # noqa: PTH105 - as Kubernetes does it: in one step
+        await running.until_well()
+    finally:
+        await asyncio.to_thread(set_password, secured_kafka, mechanism, PASSWORD)
+    assert await running.worker.stop() == 0
+
+
+async def test_a_token_endpoint_that_is_away_and_tokens_that_are_refused_are_waited_for(
+    secured_kafka: SecuredKafka, run_as
+) -> None:
+    def away() -> Token | None:
+        return None
+
+    def refused() -> Token | None:
+        return unsigned_token(lifetime_seconds=-60)
+
+    async with TokenServer("client", "client-secret", unsigned_token, TOKEN_SECONDS) as server:
+        running = await run_as(
+            secured_kafka.brokers(
+                SaslMechanism.OAUTHBEARER, username="client", password="client-secret", token_endpoint=server.endpoint
+            )
+        )
+        published = 0
+        for give, said in ((away, "no token"), (refused, "refuses the token by OAUTHBEARER")):
+            server.give = give
+            await running.until_unready("source_refused", said)
+            await running.case.publish(requests(5, first=published))
+            published += 5
+            server.give = unsigned_token
+            await running.until_well()
+    assert await running.worker.stop() == 0
+
+
+def set_password(node: SecuredKafka, mechanism: SaslMechanism, password: str) -> None:
+    command = [
+        str(kafka_home() / "bin" / "kafka-configs.sh"),
+        *("--bootstrap-server", node.bootstrap_servers, "--alter", "--entity-type", "users", "--entity-name", USER),
+        *("--add-config", f"{mechanism}=[password={password}]"),
+    ]
+    subprocess.run(command, env=environment(node.folder / "tools"), check=True, capture_output=True)
