@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
@@ -24,12 +24,13 @@ from consumer.records import EngineInput, Prepared, Refusal, SourceRecord
 from consumer.sections import EngineKind, EngineSettings
 from consumer.settings import Settings
 from consumer.stages.prepare import Preparer
+from consumer.supervisor.gpus import gpus_of_workers, visible_gpus, visible_variables
+from consumer.supervisor.plan import gpu_memory_share, gpus_per_worker, start_rule
+from consumer.supervisor.roster import StartRule
 from consumer.tasks import tasks_for
 from schemas.wire import RequestLimits
 
 WARMUP_REQUESTS = 64
-MEMORY_SHARE = 0.8
-"""Of a GPU's memory, for all engines together, where settings do not say."""
 STOP_SECONDS = 30.0
 
 Inputs = Sequence[EngineInput]
@@ -189,22 +190,20 @@ class _Engine:
 def _running(
     settings: EngineSettings, card: ModelCard, requests: dict[Path, list[Inputs]], load: Load, engines: int
 ) -> Iterator[list[_Engine]]:
-    """So many engines, loaded. The first fills the compile cache.
-
-    The others start together where the size of the KV cache is given; while vLLM measures free memory, engines that
-    share a GPU make each other fail.
-    """
-    if engines > 1 and "gpu_memory_utilization" not in settings.args:
-        share = {"gpu_memory_utilization": MEMORY_SHARE / engines}
-        settings = settings.model_copy(update={"args": settings.args | share})
-    together = "kv_cache_memory_bytes" in settings.args
+    """So many engines, loaded: on the GPUs, with the share of memory and in the order that workers would have."""
+    gpus = gpus_of_workers(engines, visible_gpus(os.environ), gpus_per_worker(settings))
+    if (share := gpu_memory_share(settings, gpus)) is not None:
+        settings = settings.model_copy(update={"args": settings.args | {"gpu_memory_utilization": share}})
+    one_by_one = start_rule(settings) is StartRule.ONE_BY_ONE
     context = multiprocessing.get_context("spawn")
     running: list[_Engine] = []
     try:
         for number in range(engines):
             parts = {file: some[number::engines] for file, some in requests.items()}
-            running.append(_start(context, f"engine {number + 1}", partial(_work, settings, card, parts, load)))
-            if number == 0 or not together:
+            job = _Job(settings, card, parts, load, visible_variables(gpus[number]))
+            running.append(_start(context, f"engine {number + 1}", job))
+            # The first one fills the compile cache.
+            if number == 0 or one_by_one:
                 running[-1].dtype = running[-1].receive()
         for one in running:
             one.dtype = one.dtype or one.receive()
@@ -217,36 +216,45 @@ def _running(
             one.process.kill()
 
 
-def _start(context: SpawnContext, name: str, work: Callable[[Connection], None]) -> _Engine:
+def _start(context: SpawnContext, name: str, job: _Job) -> _Engine:
     ours, theirs = context.Pipe()
-    process = context.Process(target=_tell_failure, args=(work, theirs), name=name)
+    process = context.Process(target=_tell_failure, args=(job, theirs), name=name)
     process.start()
     theirs.close()
     return _Engine(process, ours)
 
 
-def _tell_failure(work: Callable[[Connection], None], connection: Connection) -> None:
+def _tell_failure(job: _Job, connection: Connection) -> None:
     try:
-        work(connection)
+        job.run(connection)
     except (SettingsInvalid, EngineDead) as failure:
         connection.send(failure)
     except (BrokenPipeError, EOFError):
         return  # Whoever asked has gone away.
 
 
-def _work(
-    settings: EngineSettings, card: ModelCard, parts: dict[Path, list[Inputs]], load: Load, connection: Connection
-) -> None:
-    """In the engine's process: load; for each file warm up, wait for all others, score, tell."""
-    scorer = load(settings, card)
-    connection.send(scorer.dtype)
-    for requests in parts.values():
-        scorer.score(requests[:WARMUP_REQUESTS])
-        connection.send(None)
-        connection.recv()
-        begun = time.monotonic()
-        latencies = scorer.score(requests)
-        connection.send(Span(begun, time.monotonic(), latencies))
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What one engine's process does. `parts`: its requests of each file. `environment`: which GPUs it sees."""
+
+    settings: EngineSettings
+    card: ModelCard
+    parts: Mapping[Path, Sequence[Inputs]]
+    load: Load
+    environment: Mapping[str, str]
+
+    def run(self, connection: Connection) -> None:
+        """Load; for each file warm up, wait for all others, score, tell."""
+        os.environ.update(self.environment)
+        scorer = self.load(self.settings, self.card)
+        connection.send(scorer.dtype)
+        for requests in self.parts.values():
+            scorer.score(requests[:WARMUP_REQUESTS])
+            connection.send(None)
+            connection.recv()
+            begun = time.monotonic()
+            latencies = scorer.score(requests)
+            connection.send(Span(begun, time.monotonic(), latencies))
 
 
 def _percentiles(ordered: Sequence[float]) -> dict[str, float]:

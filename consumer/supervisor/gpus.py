@@ -50,3 +50,9 @@ def gpus_of_workers(count: int, gpus: Sequence[str], gpus_per_worker: int) -> li
     groups = [tuple(gpus[at : at + gpus_per_worker]) for at in range(0, len(gpus), gpus_per_worker)]
     whole = [group for group in groups if len(group) == gpus_per_worker]
     return [whole[index % len(whole)] for index in range(count)]
+
+
+def visible_variables(gpus: Sequence[str]) -> dict[str, str]:
+    """What a process that is to see only these GPUs has in its environment; nothing where there are none."""
+    # CUDA would order by speed, nvidia-smi and vLLM order by bus: a number is to mean one device.
+    return {VISIBLE_VARIABLE: ",".join(gpus), ORDER_VARIABLE: "PCI_BUS_ID"} if gpus else {}

@@ -11,7 +11,7 @@ from typing import Any
 from consumer.logs import WORKER_VARIABLE
 from consumer.sections import EngineKind, EngineSettings, Mps
 from consumer.settings import Settings
-from consumer.supervisor.gpus import ORDER_VARIABLE, VISIBLE_VARIABLE
+from consumer.supervisor.gpus import visible_variables
 from consumer.supervisor.roster import StartRule
 
 SHARED_GPU_MEMORY = 0.8
@@ -44,8 +44,7 @@ def _plan(settings: Settings, index: int, gpus: Sequence[tuple[str, ...]], unix_
         overrides["kafka.group_instance_id"] = f"{settings.kafka.group_instance_id}-{index}"
     environment = {WORKER_VARIABLE: str(index)}
     if gpus[index]:
-        # CUDA would order by speed, nvidia-smi and vLLM order by bus: a number is to mean one device.
-        environment |= {VISIBLE_VARIABLE: ",".join(gpus[index]), ORDER_VARIABLE: "PCI_BUS_ID"}
+        environment |= visible_variables(gpus[index])
         if (share := gpu_memory_share(settings.engine, gpus)) is not None:
             overrides["engine.args.gpu_memory_utilization"] = share
     return WorkerPlan(index, gpus[index], unix_socket, overrides, environment)
