@@ -77,7 +77,7 @@ def bench(
             target = Target(options.brokers(bootstrap_servers), request_topic, result_topic)
             show(await running_already.measure(chosen, mixes, target, pid, say))
         else:
-            await run_suite(read_suite(suite) if suite else chosen, mixes, out, say, show)
+            await run_suite(read_suite(suite, settings) if suite else chosen, mixes, out, say, show)
 
     run_tool(measure())
 

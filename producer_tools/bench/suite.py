@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -76,10 +78,11 @@ class Suite(_Part):
         return self.requests if isinstance(self.requests, int) else self.requests.get(mix, 2000)
 
 
-def read_suite(file: Path) -> Suite:
-    """The suite of a YAML file. Raises ToolFailure, one line per problem."""
+def read_suite(file: Path, settings: Mapping[str, Any] = MappingProxyType({})) -> Suite:
+    """The suite of a YAML file; `settings` come over its own. Raises ToolFailure, one line per problem."""
     try:
-        return Suite.model_validate(yaml.safe_load(file.read_text()))
+        suite = Suite.model_validate(yaml.safe_load(file.read_text()))
+        return suite.model_copy(update={"settings": suite.settings | dict(settings)})
     except (OSError, yaml.YAMLError) as unreadable:
         raise ToolFailure(f"{file}: {unreadable}") from None
     except ValidationError as invalid:

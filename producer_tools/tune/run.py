@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
@@ -67,7 +68,7 @@ def recommended(best: Tried, first: Tried, settings: Mapping[str, Any]) -> str:
         branch = tree
         for section in sections:
             branch = branch.setdefault(section, {})
-        branch[name] = yaml.safe_load(value) if isinstance(value, str) else value
+        branch[name] = _value(path, value)
     engine = tree.get("engine", {})
     lane_records = LANE_STEPS * int(engine.get("max_num_seqs", 0))
     if lane_records > DEFAULT_LANE_RECORDS:
@@ -78,6 +79,16 @@ def recommended(best: Tried, first: Tried, settings: Mapping[str, Any]) -> str:
     if first.requests_per_second and first is not best:
         told += f"# before: {first.requests_per_second:.1f} requests/s ({first.candidate})\n"
     return told + yaml.safe_dump(tree, sort_keys=False)
+
+
+def _value(path: str, value: Any) -> Any:
+    """As the worker reads `--set`: JSON below engine.args and where it is a list or an object, else text."""
+    if not isinstance(value, str) or not (path.startswith("engine.args.") or value[:1] in ("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
 
 
 class _Bench:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from consumer.settings import load_settings
 from producer_tools.bench.mixes import NAMED, FanOutMix, Tokenisation
 from producer_tools.bench.page import as_page
 from producer_tools.bench.report import Kind, Measurement, Report
@@ -98,6 +99,14 @@ def test_a_report_without_any_latency_or_cost_can_be_shown(capsys: pytest.Captur
     assert "not measured: one: pipeline" in shown
 
 
+@pytest.mark.parametrize("file", sorted((Path(__file__).parents[3] / "examples" / "bench").glob("*.yaml")), ids=str)
+def test_the_suites_that_are_shipped_can_be_read_and_their_settings_are_the_workers(file: Path) -> None:
+    suite = read_suite(file)
+    for one in suite.deployments:
+        engine = load_settings({"engine.model": "m", **suite.settings, **one.settings}).engine
+        assert "kv_cache_memory_bytes" in engine.args
+
+
 def test_a_suite_is_read_and_its_mistakes_are_named(tmp_path: Path) -> None:
     file = tmp_path / "suite.yaml"
     file.write_text("mixes: [short]\nrequests: {short: 10}\ndeployments:\n- {name: a, workers: 2, engines: [1, 2]}\n")
@@ -106,6 +115,7 @@ def test_a_suite_is_read_and_its_mistakes_are_named(tmp_path: Path) -> None:
         mixes=["short"], requests={"short": 10}, deployments=[Deployment(name="a", workers=2, engines=[1, 2])]
     )
     assert (suite.requests_of("short"), suite.deployments[0].engine_counts) == (10, [1, 2])
+    assert read_suite(file, {"engine.model": "m"}).settings == {"engine.model": "m"}
     file.write_text("mixes: [shortest]\ndeployments: []\ncolour: red\n")
     with pytest.raises(ToolFailure, match=r"(?s)mixes\.0.*deployments.*colour"):
         read_suite(file)

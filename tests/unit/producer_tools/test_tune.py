@@ -1,13 +1,18 @@
 """The search for faster settings, on a made-up machine, and what it recommends."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from consumer.settings import load_settings
+from producer_tools.bench import engines
+from producer_tools.bench.mixes import Span
+from producer_tools.tune import run as tuning
 from producer_tools.tune.ladder import ladder, start_on
-from producer_tools.tune.run import recommended
+from producer_tools.tune.run import Wish, recommended, tune
 from producer_tools.tune.search import Candidate, Search, Tried
 
 
@@ -70,3 +75,37 @@ async def test_what_is_recommended_is_a_config_file_of_the_worker(
     assert loaded.engine.max_num_seqs == 1024
     assert loaded.engine.args["async_scheduling"] is True
     assert loaded.engine.model == settings.get("engine.model", "m")
+
+
+STUB = """#!{python}
+import json, re, sys
+command, told = sys.argv[1], " ".join(sys.argv)
+if command == "tokens":
+    for line in open(sys.argv[2]):
+        texts = json.loads(line)
+        print(json.dumps({{"tokens": 3 + len(texts["query"].split()) + len(texts["document"].split())}}))
+    raise SystemExit
+lengths = [len(json.loads(line)["document"].split()) for line in open(sys.argv[2])]
+assert 20 <= min(lengths) and max(lengths) <= 45, lengths
+seqs = int((re.findall(r"engine.max_num_seqs=(\\d+)", told) or ["256"])[0])
+if seqs > 512:
+    print("out of memory", file=sys.stderr)
+    raise SystemExit(1)
+print("a library says hello")
+print(json.dumps({{"requests_per_second": 100 + seqs}}))
+"""
+
+
+async def test_tune_runs_engines_as_child_processes_and_steps_over_what_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = tmp_path / "scorestream"
+    stub.write_text(STUB.format(python=sys.executable))
+    stub.chmod(0o755)
+    monkeypatch.setattr(engines, "scorestream_command", lambda: str(stub))
+    monkeypatch.setattr(tuning, "machine", lambda: {"gpus": []})
+    said: list[str] = []
+    text = await tune(Wish("a/model", {}, None, Span(32, 58), 40, minutes=5, allow_fp8=False), said.append)
+    assert yaml.safe_load(text)["engine"] == {"model": "a/model", "max_num_seqs": 512}
+    assert "# measured, engine alone: 612.0 requests/s" in text
+    assert any("max_num_seqs=1024: does not run (out of memory)" in line for line in said)
