@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -43,6 +44,7 @@ class _Place:
     gpus: frozenset[str]
     phase: Phase = Phase.WAITING
     since: float = 0.0
+    joins_from: float = 0.0
 
 
 class Roster:
@@ -74,19 +76,31 @@ class Roster:
         gpus = self._places[index].gpus
         return not any(place.gpus & gpus or not gpus for place in starting)
 
+    def hold_back(self, index: int, until: float) -> None:
+        """A worker was killed and could not leave the group; its successor must not join before the group forgets it.
+
+        A join before that is a rebalance in which the broker waits for the dead member, and all others with it.
+        """
+        self._places[index].joins_from = until
+
     def joining(self, now: float) -> list[int]:
         """Whom to let join: all that are warm, once nobody is on the way or the first has waited for the limit.
 
         Each join is a rebalance of the whole group; those that come together are one. Who is down is not waited for.
         """
-        left_seconds = self.seconds_to_limit(now)
-        if left_seconds is None:
+        if any(place.phase in ON_THE_WAY for place in self._places) and now < self._limit():
             return []
-        if left_seconds > 0 and any(place.phase in ON_THE_WAY for place in self._places):
-            return []
-        return [index for index, place in enumerate(self._places) if place.phase is Phase.WARM]
+        return [
+            index for index, place in enumerate(self._places) if place.phase is Phase.WARM and place.joins_from <= now
+        ]
 
-    def seconds_to_limit(self, now: float) -> float | None:
-        """Until the first that is warm has waited for as long as it may; None when none is."""
+    def seconds_to_next_join(self, now: float) -> float | None:
+        """Until time alone may let somebody join; None while it does not."""
+        moments = [place.joins_from for place in self._places if place.phase is Phase.WARM]
+        later = [moment - now for moment in (*moments, self._limit()) if now < moment < math.inf]
+        return min(later, default=None)
+
+    def _limit(self) -> float:
+        """When the first that is warm has waited for as long as it may."""
         warm_since = [place.since for place in self._places if place.phase is Phase.WARM]
-        return max(0.0, min(warm_since) + self._join_timeout_seconds - now) if warm_since else None
+        return min(warm_since, default=math.inf) + self._join_timeout_seconds

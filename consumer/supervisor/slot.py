@@ -34,6 +34,8 @@ class Shared:
     stopping: asyncio.Event
     """Set when nothing is to be started any more."""
     command: Sequence[str]
+    remembered_seconds: float
+    """How long the group still counts on a member that was killed."""
     clock: Clock
 
 
@@ -87,6 +89,8 @@ class Slot:
         log.info("worker started", worker=index, pid=process.pid, gpus=",".join(self.plan.gpus) or None)
         try:
             exit_code, reason = await process.ended()
+            if exit_code < 0 and self._joined_at is not None:
+                roster.hold_back(index, self._shared.clock.monotonic() + self._shared.remembered_seconds)
             return End(exit_code, reason, self._ran_seconds())
         finally:
             self._longest_run_seconds = self.longest_run_seconds
@@ -150,5 +154,5 @@ class Slot:
 _MEANING = {
     Phase.WAITING: "it waits for its turn to start",
     Phase.STARTING: "it loads its model",
-    Phase.WARM: "it waits for the others to join with",
+    Phase.WARM: "it waits for the others to join with, or for the group to forget its predecessor, which was killed",
 }

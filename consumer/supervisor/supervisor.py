@@ -52,7 +52,7 @@ class Supervisor:
         gpus = [plan.gpus for plan in plans]
         self._roster = Roster(gpus, start_rule(settings.engine), settings.workers.join_timeout_seconds)
         self._stopping = asyncio.Event()
-        shared = Shared(self._roster, self._changed, self._stopping, command, clock)
+        shared = Shared(self._roster, self._changed, self._stopping, command, _remembered_seconds(settings), clock)
         self._slots = [Slot(plan, shared) for plan in plans]
         self._folder = folder
         self._clock = clock
@@ -120,7 +120,7 @@ class Supervisor:
                 log.info("workers join the group together", workers=joining)
                 for index in joining:
                     self._slots[index].join()
-            await self._changed.wait(self._roster.seconds_to_limit(now))
+            await self._changed.wait(self._roster.seconds_to_next_join(now))
 
     async def _watch(self) -> None:
         """Kill a worker that is not live for several looks in a row, as an orchestrator would if it were alone."""
@@ -177,6 +177,11 @@ def _respond(request: web.Request, problem: str | None, workers: Sequence[Worker
     if request.headers.get(hdrs.ACCEPT) == "application/json":
         return web.json_response(as_document(problem, workers, ok=ok), status=status)
     return web.Response(text=as_text(problem, workers, ok=ok), status=status)
+
+
+def _remembered_seconds(settings: Settings) -> float:
+    """How long the group counts on a worker that was killed; a static member's successor takes its place."""
+    return settings.kafka.session_timeout_seconds if settings.kafka.group_instance_id is None else 0.0
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from producer_tools.console import say
-from tests.chaos import hot, kills, outage, overload, storm
+from tests.chaos import hot, kills, outage, overload, storm, workers
 from tests.chaos.drill import Drill, Options
 from tests.chaos.forms import Engine
 from tests.chaos.running import run_drill
@@ -49,6 +49,7 @@ app.command("outage")(outage.main)
 app.command("overload")(overload.main)
 app.command("hot")(hot.main)
 app.command("storm")(storm.main)
+app.command("workers")(workers.main)
 
 if __name__ == "__main__":
     app()

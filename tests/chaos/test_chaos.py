@@ -7,6 +7,7 @@ import pytest
 from tests.chaos.drill import Drill, Options
 from tests.chaos.plan import ANY_ENGINE, FIRST_MOVE_SECONDS, Fault, Move, duplicates_bound, plan
 from tests.chaos.running import log_tails
+from tests.chaos.workers import WorkerKill
 
 SEED = 8
 
@@ -57,3 +58,11 @@ async def test_nothing_is_lost_in_order_whatever_happens(tmp_path: Path) -> None
     assert not judgement.mismatches, "\n".join(
         [f"seed {SEED}: {judgement}", *judgement.mismatches, log_tails(tmp_path)]
     )
+
+
+@pytest.mark.kafka
+@pytest.mark.redis
+async def test_kill_9_of_one_of_four_workers_costs_the_others_no_more_than_a_handover(tmp_path: Path) -> None:
+    """And its own partitions no more than its session and two handovers; nothing is lost, and all is in order."""
+    losses = await WorkerKill(tmp_path, 100, print).run(5)
+    assert not losses.wrong, "\n".join([str(losses), *losses.wrong, log_tails(tmp_path)])

@@ -89,6 +89,11 @@ class SupervisorProcess(WorkerProcess):
         """As Ctrl-C in a terminal: SIGINT to the whole foreground process group."""
         os.killpg(self.pid, signal.SIGINT)
 
+    def abandon(self) -> None:
+        """SIGKILL to the supervisor; its workers then end by themselves."""
+        if self.exit_code is None:
+            self.send(signal.SIGKILL)
+
     def told(self, event: str, worker: int | None = None) -> list[dict[str, Any]]:
         """Log lines with this event, of one worker or about it, or of all."""
         return [one for one in self.events() if one.get("event") == event and worker in (None, one.get("worker"))]

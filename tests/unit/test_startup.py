@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.errors import SettingsInvalid
-from consumer.sections import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings
+from consumer.sections import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings, WorkersSettings
 from consumer.settings import Settings, load_settings
 from consumer.startup import (
     Finding,
@@ -188,3 +188,20 @@ def test_memory_of_redis_is_put_beside_rate_times_ttl_times_size() -> None:
     ]
     assert "enough for 100 requests/s" in memory.found
     assert "writes fail" in memory.found
+
+
+@pytest.mark.parametrize(
+    ("workers", "verdict", "found"),
+    [
+        (4, "ok  ", "8 partitions for 4 workers: 2 each"),
+        (3, "warn", "8 partitions for 3 workers: 2 each, and one more for 2 of them"),
+        (9, "warn", "8 partitions for 9 workers: 0 each, and one more for 8 of them"),
+    ],
+)
+def test_partitions_that_workers_cannot_share_equally_are_worth_a_warning(
+    workers: int, verdict: str, found: str
+) -> None:
+    settings = SETTINGS.model_copy(update={"workers": WorkersSettings(count=workers)})
+    [finding] = [one for one in check_kafka(settings, GOOD) if one.name == "workers.count"]
+    assert (finding.verdict, finding.found) == (verdict, found)
+    refuse([finding])

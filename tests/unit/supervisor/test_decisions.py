@@ -1,5 +1,7 @@
 """Who starts when, who joins when, what becomes of the dead, who gets which GPU."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,11 +86,24 @@ def test_all_join_together_and_who_is_down_is_not_waited_for() -> None:
 def test_who_is_warm_waits_for_the_limit_and_no_longer() -> None:
     roster = Roster([()] * 2, StartRule.TOGETHER, LIMIT_SECONDS)
     roster.enter(1, Phase.STARTING, 5)
-    assert roster.seconds_to_limit(5) is None
+    assert roster.seconds_to_next_join(5) is None
     roster.enter(0, Phase.WARM, 10)
-    assert roster.seconds_to_limit(50) == pytest.approx(60)
+    assert roster.seconds_to_next_join(50) == pytest.approx(60)
     assert roster.joining(109.9) == []
     assert roster.joining(110) == [0]
+
+
+def test_the_successor_of_a_killed_worker_joins_when_the_group_has_forgotten_that_one() -> None:
+    """Before that the broker waits for the dead member, and lets all others stand still."""
+    roster = Roster([()] * 2, StartRule.TOGETHER, LIMIT_SECONDS)
+    roster.enter(0, Phase.RUNNING, 0)
+    roster.enter(1, Phase.DOWN, 10)
+    roster.hold_back(1, 55)
+    roster.enter(1, Phase.WARM, 20)
+    assert roster.joining(54) == []
+    assert roster.seconds_to_next_join(54) == pytest.approx(1)
+    assert roster.joining(55) == [1]
+    assert roster.seconds_to_next_join(55) == pytest.approx(20 + LIMIT_SECONDS - 55)
 
 
 DEATH = End(1, "EngineDead: no answer", ran_seconds=0)
@@ -222,3 +237,9 @@ def test_mps_is_for_workers_that_share() -> None:
     with pytest.raises(SettingsInvalid, match=r"workers\.mps is on and workers\.count is 1"):
         load_settings({"engine.kind": "scripted", "workers.mps": "on"})
     assert Settings(engine=EngineSettings(kind=EngineKind.SCRIPTED)).workers.count == 1
+
+
+def test_the_supervisor_loads_nothing_of_the_engine() -> None:
+    code = "import consumer.supervisor.main, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert not {name.split(".")[0] for name in loaded} & {"torch", "vllm", "transformers", "numpy", "aiokafka", "redis"}

@@ -46,7 +46,7 @@ async def test_a_dead_worker_comes_back_alone_and_nothing_of_it_is_left_behind(t
 
 
 async def test_a_worker_that_is_not_live_is_killed_and_comes_back(tmp_path: Path) -> None:
-    async with supervised(tmp_path, {0: ["deaf", "run"]}) as workers:
+    async with supervised(tmp_path, {0: ["deaf", "run"]}, kafka__group_instance_id="host") as workers:
         await wait_until(lambda: workers.steps("joined").count(0) == 2, "the other one")
         assert workers.steps("started").count(1) == 1
         assert 0 not in workers.steps("drained")
