@@ -1,5 +1,6 @@
 # The worker. docker build .                  on vLLM's own image, for NVIDIA GPUs
 #             docker build --target cpu .     on a slim Python, for machines without one
+# The tools.  docker build --target tools .   publish, get, watch, verify, replay: neither torch nor vLLM
 
 FROM python:3.12-slim-bookworm AS cpu
 RUN pip install --no-cache-dir uv==0.13.9
@@ -19,6 +20,21 @@ WORKDIR /home/scorestream
 HEALTHCHECK NONE
 ENTRYPOINT ["scorestream"]
 CMD ["run"]
+
+FROM python:3.12-slim-bookworm AS tools
+RUN pip install --no-cache-dir uv==0.13.9
+WORKDIR /opt/scorestream
+COPY pyproject.toml README.md LICENSE ./
+COPY schemas schemas
+COPY consumer consumer
+COPY producer_tools producer_tools
+RUN uv pip install --system --no-cache .
+USER 2000:0
+ENV HOME=/tmp
+WORKDIR /tmp
+HEALTHCHECK NONE
+ENTRYPOINT ["scorestream"]
+CMD ["--help"]
 
 FROM vllm/vllm-openai:v0.32.0 AS cuda
 WORKDIR /opt/scorestream

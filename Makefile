@@ -25,10 +25,10 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo bench test unit parity chaos lint docs kafka chart-tools setup-demo setup-test clean
+.PHONY: help demo bench test unit parity chaos lint docs kafka chart-tools test-chart setup-demo setup-test clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup-demo ## watch real requests become real scores, on this machine alone
 	@$(BIN)/scorestream demo
@@ -68,6 +68,10 @@ docs: setup-test ## write docs/settings.md, docs/metrics.md, the chart's values 
 # Before the tests, so that no test's time limit pays for a download.
 kafka: setup-test
 	@$(BIN)/python -m scripts.kafka home
+
+test-chart: setup-test chart-tools ## install, upgrade and remove the chart on a real API server, with Helm 3 and 4 (slow, once)
+	@$(BIN)/python -m scripts.go_build helm3 etcd kube-apiserver
+	@$(BIN)/python -m pytest tests/chart/installation.py $(PYTEST)
 
 chart-tools: setup-test
 	@$(BIN)/python -m scripts.helm >/dev/null
