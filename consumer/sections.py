@@ -76,6 +76,14 @@ class Mps(StrEnum):
     ON = "on"
 
 
+class EngineClient(StrEnum):
+    """By which of vLLM's clients requests enter the engine."""
+
+    AUTO = "auto"
+    ASYNC_LLM = "async_llm"
+    ENGINE_CORE = "engine_core"
+
+
 class KafkaSettings(_Section):
     """Broker, topics and group membership."""
 
@@ -190,6 +198,10 @@ class EngineSettings(_Section):
     """A dead engine is restarted in place once in so long; if it dies again sooner, the process exits with 1."""
     start_timeout_seconds: PositiveFloat = 1200.0
     """Model download and load."""
+    client: EngineClient = EngineClient.AUTO
+    """By which of vLLM's clients requests enter the engine. `async_llm`: its public one. `engine_core`: the one
+    beneath, at less than half of the CPU per request; it may change with any release of vLLM, so at every start it has
+    to score a few sequences as async_llm does. `auto`: engine_core, or async_llm where that fails."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Any other argument of vLLM's AsyncEngineArgs, checked by vLLM."""
     io_processors: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None

@@ -1,7 +1,4 @@
-"""The pooling engine of vLLM, in this process: AsyncLLM's public calls, in micro-batches.
-
-One asyncio task and one future per micro-batch; a sequence costs a dictionary, an id and a collector, never a task.
-"""
+"""The pooling engine of vLLM, in this process, in micro-batches: one asyncio task and one future for each."""
 
 from __future__ import annotations
 
@@ -10,34 +7,19 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from multiprocessing import resource_tracker
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
-
-from consumer.adapters.vllm_versions import (
-    REFUSALS,
-    AsyncLLM,
-    EngineDeadError,
-    engine_config,
-    output_problem,
-    params_of,
-)
+from consumer.adapters.vllm_clients import CLIENTS, AsyncLLMClient, Client
+from consumer.adapters.vllm_versions import AsyncLLM, EngineDeadError, engine_config
 from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.model.card import ModelCard
 from consumer.records import EngineInput, EngineOutput, InputRejected
-from consumer.sections import EngineSettings
+from consumer.sections import EngineClient, EngineSettings
 from schemas.errors import ErrorCode
 
-_ENTERED_AT_ONCE = 32
-"""Sequences handed over before other tasks get their turn: about 3 ms of the event loop."""
 _STOP_SECONDS = 30.0
 """For the engine's processes to end by themselves; then they are killed."""
-_MESSAGE_CHARACTERS = 300
-
-Collector = Any
-"""vLLM's RequestOutputCollector: `get_nowait()` or `await get()` gives the one output of a sequence."""
 
 
 class VllmEngine:
@@ -45,7 +27,7 @@ class VllmEngine:
 
     def __init__(self, llm: AsyncLLM, card: ModelCard) -> None:
         self._llm = llm
-        self._attempts = count()
+        self._client: Client = AsyncLLMClient(llm)
         self._scoring: set[asyncio.Future[list[EngineOutput]]] = set()
         self._stopping = False
         cache = llm.vllm_config.cache_config
@@ -70,6 +52,24 @@ class VllmEngine:
                 return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), card)
         except Exception as broken:
             raise EngineDead(f"the engine did not start: {broken}") from broken
+
+    @property
+    def client(self) -> EngineClient:
+        """By which of vLLM's clients requests enter."""
+        return self._client.kind
+
+    async def use(self, client: EngineClient) -> None:
+        """Let requests enter by this one from now on. Nothing may be in flight.
+
+        Raises AttributeError where a release of vLLM lacks what it needs; the one before is in use then.
+        """
+        await self._client.close()
+        self._client = await CLIENTS[client].open(self._llm)
+
+    @property
+    def unfinished_sequences(self) -> int:
+        """What has entered and has not come back."""
+        return self._client.unfinished()
 
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch; one future with one outcome per input, in the inputs' order.
@@ -105,38 +105,22 @@ class VllmEngine:
     async def _score(self, inputs: Sequence[EngineInput]) -> list[EngineOutput]:
         entered: list[str] = []
         try:
-            pending = []
-            for number, one in enumerate(inputs, start=1):
-                pending.append(await self._enter(one, entered))
-                if number % _ENTERED_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            return [one if isinstance(one, InputRejected) else await _read(one) for one in pending]
+            return await self._client.score([self._checked(one) for one in inputs], entered)
         except asyncio.CancelledError:
             if self._stopping:
                 raise EngineDead("the engine was stopped") from None
-            await self._llm.abort(entered)
+            await self._client.abort(entered)
             raise
         except Exception as broken:
-            # vLLM's output handler hands its own crash, whatever it is, to everyone who waits.
+            # Whoever reads vLLM's outputs hands its own crash, whatever it is, to everyone who waits.
             if isinstance(broken, EngineDeadError) or self._llm.errored:
                 raise EngineDead(f"the engine has died: {broken}") from broken
-            # A request that nobody reads, or whose hand-over failed half-way, stays in vLLM's books for ever.
-            await self._llm.abort(entered)
+            await self._client.abort(entered)
             raise MicroBatchFailed(f"{type(broken).__name__}: {broken}") from broken
 
-    async def _enter(self, one: EngineInput, entered: list[str]) -> Collector | InputRejected:
-        """Hand one sequence to the engine; its id joins `entered` before anything can fail."""
-        if problem := self._problem(one):
-            return InputRejected(ErrorCode.ENGINE_REJECTED, problem)
-        # Never the request's own id: it may come twice, and a second attempt must not meet the first.
-        attempt = str(next(self._attempts))
-        entered.append(attempt)
-        prompt = {"type": "token", "prompt_token_ids": one.token_ids}
-        try:
-            return await self._llm.add_request(attempt, prompt, params_of(one))
-        except REFUSALS as refusal:
-            await self._llm.abort(attempt)
-            return InputRejected(ErrorCode.ENGINE_REJECTED, str(refusal)[:_MESSAGE_CHARACTERS])
+    def _checked(self, one: EngineInput) -> EngineInput | InputRejected:
+        problem = self._problem(one)
+        return InputRejected(ErrorCode.ENGINE_REJECTED, problem) if problem else one
 
     def _problem(self, one: EngineInput) -> str | None:
         """Why the engine must never see this sequence.
@@ -152,18 +136,6 @@ class VllmEngine:
         if min(ids) < 0 or max(ids) >= self.card.vocabulary_size:
             return f"token ids must be from 0 to {self.card.vocabulary_size - 1}"
         return None
-
-
-async def _read(collector: Collector) -> EngineOutput:
-    """One sequence's raw numbers, floating ones as float32 whatever the engine computed in; or why there are none."""
-    output = collector.get_nowait() or await collector.get()
-    if problem := output_problem(output):
-        return InputRejected(ErrorCode.ENGINE_REJECTED, problem[:_MESSAGE_CHARACTERS])
-    data = output.outputs.data
-    numbers: np.ndarray = (data.float() if data.is_floating_point() else data).numpy()
-    if not np.isfinite(numbers).all():
-        return InputRejected(ErrorCode.NON_FINITE, "the model gave numbers that are not finite")
-    return numbers
 
 
 @contextmanager

@@ -6,11 +6,16 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
+import structlog
+
+from consumer.errors import EngineDead
 from consumer.model.card import ModelCard
-from consumer.sections import EngineSettings
+from consumer.sections import EngineClient, EngineSettings
 
 if TYPE_CHECKING:
     from consumer.adapters.vllm_engine import VllmEngine
+
+log = structlog.get_logger()
 
 
 async def start_vllm(settings: EngineSettings, card: ModelCard) -> VllmEngine:
@@ -19,7 +24,22 @@ async def start_vllm(settings: EngineSettings, card: ModelCard) -> VllmEngine:
     Raises SettingsInvalid for arguments that vLLM refuses, EngineDead when the model does not come up within
     `engine.start_timeout_seconds`.
     """
-    return await asyncio.to_thread(_start, settings, card)
+    engine = await asyncio.to_thread(_start, settings, card)
+    from consumer.adapters.vllm_self_test import choose_client  # noqa: PLC0415 -- imports vLLM, which the thread has done
+
+    try:
+        await choose_client(engine, settings)
+    except EngineDead as death:
+        await engine.stop()
+        if settings.client is not EngineClient.AUTO:
+            raise
+        log.warning("the engine died when its clients were compared, starting another", reason=str(death))
+        return await start_vllm(settings.model_copy(update={"client": EngineClient.ASYNC_LLM}), card)
+    except BaseException:
+        await engine.stop()
+        raise
+    log.info("engine started", client=engine.client.value, dtype=engine.card.dtype)
+    return engine
 
 
 def before_import(settings: EngineSettings) -> None:

@@ -1,7 +1,9 @@
 """vLLM 0.26 to 0.33: everything that names vLLM's own classes and arguments, and what differs between releases.
 
 Read in the sources of 0.26.0 and 0.32.0. What is used of AsyncLLM (`add_request` with a rendered `tokens_input`, its
-collector's `get_nowait` and `get`, `abort`, `is_paused`, `errored`, `shutdown`) has one form in all of them.
+collector's `get_nowait` and `get`, `abort`, `is_paused`, `errored`, `shutdown`) has one form in all of them, and so has
+what is used beneath it: `output_handler`, `input_processor.process_inputs`, and of its `engine_core`
+`add_request_async`, `abort_requests_async` and `get_output_async`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
 # nothing left to do: the engine is stopped when nothing is in it.
 os.environ.setdefault("VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS", "1")
 
+import msgspec
 import vllm
 import vllm.exceptions
 from packaging.version import Version
@@ -54,6 +57,7 @@ __all__ = [
     "PoolingOutput",
     "PoolingParams",
     "PoolingRequestOutput",
+    "copy_request",
     "engine_arguments",
     "engine_config",
     "output_problem",
@@ -208,6 +212,16 @@ def params_of(one: EngineInput) -> PoolingParams:
         params: PoolingParams = one.pooling.params
         return params
     return pooling_params(one.pooling, one.second_segment_start)
+
+
+def copy_request(processed: Any, request_id: str, token_ids: list[int], arrival_time: float) -> Any:
+    """Another of vLLM's EngineCoreRequests like one that vLLM has processed, whatever fields this release gives it.
+
+    `arrival_time`: Unix seconds.
+    """
+    return msgspec.structs.replace(
+        processed, request_id=request_id, prompt_token_ids=token_ids, arrival_time=arrival_time
+    )
 
 
 def output_problem(output: Any) -> str | None:

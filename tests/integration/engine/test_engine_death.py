@@ -9,12 +9,16 @@ import pytest
 
 from consumer.errors import EngineDead
 from consumer.records import EngineInput, Pooling
+from consumer.sections import EngineClient
 from tests.parity.loaded import load
 
 
-async def test_a_killed_engine_fails_what_is_in_flight_the_ping_and_what_comes_later(minilm_classifier: Path):
+@pytest.mark.parametrize("client", [EngineClient.ASYNC_LLM, EngineClient.ENGINE_CORE])
+async def test_a_killed_engine_fails_what_is_in_flight_the_ping_and_what_comes_later(
+    minilm_classifier: Path, client: EngineClient
+):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    loaded = await load(minilm_classifier)
+    loaded = await load(minilm_classifier, client=client)
     inputs = [EngineInput([101] * 512, Pooling.CLASSIFY)] * 100
     in_flight = [loaded.engine.submit(inputs) for _ in range(3)]
     await asyncio.sleep(0.1)

@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from consumer.errors import RecordRejected
 from consumer.numbers import sigmoid
+from consumer.sections import EngineClient
 from tests.parity.kinds import KINDS, TEXTS, Kind, rerank
 from tests.parity.loaded import Loaded, load
 from tests.parity.measure import WITHIN, measure
@@ -78,6 +79,7 @@ async def test_the_engine_has_what_is_not_counted_of_a_prompt_that_begins_as_the
         return
     from consumer.adapters.vllm_versions import params_of  # noqa: PLC0415 - imports vLLM, and collecting must not
 
+    await compared.loaded.engine.use(EngineClient.ASYNC_LLM)  # the one that tells
     await compared.loaded.engine.submit(prompts)
     for prompt in prompts[1:]:
         collector = await compared.loaded.engine._llm.add_request(

@@ -1,0 +1,92 @@
+"""At start: do both of vLLM's clients give the same numbers for the same sequences?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import structlog
+
+from consumer.adapters.vllm_engine import VllmEngine
+from consumer.errors import EngineDead, SettingsInvalid
+from consumer.model.card import ModelCard, ModelKind
+from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling
+from consumer.sections import EngineClient, EngineSettings
+
+_COMPUTES = {
+    ModelKind.EMBEDDING: Pooling.EMBED,
+    ModelKind.LATE_INTERACTION: Pooling.TOKEN_EMBED,
+    ModelKind.TOKEN_CLASSIFIER: Pooling.TOKEN_CLASSIFY,
+    ModelKind.CROSS_ENCODER: Pooling.CLASSIFY,
+    ModelKind.CLASSIFIER: Pooling.CLASSIFY,
+    ModelKind.DECODER_RERANKER: Pooling.CLASSIFY,
+}
+_LENGTHS_TOKENS = (3, 8, 17, 50, 130)
+_TOLERANCES = {"float32": 1e-3}
+_HALF_PRECISION_TOLERANCE = 0.05
+"""Of the length of all numbers together. In half precision a sequence's numbers depend on what it is computed with."""
+
+log = structlog.get_logger()
+
+
+async def choose_client(engine: VllmEngine, settings: EngineSettings) -> None:
+    """Let requests enter by the client that `engine.client` asks for. Leaves the public one where the other fails.
+
+    Raises SettingsInvalid where that one was asked for by name, EngineDead when the engine does not come out of it.
+    """
+    if settings.client is EngineClient.ASYNC_LLM:
+        return
+    problem = await _problem(engine, settings.hang_seconds)
+    if problem and settings.client is EngineClient.ENGINE_CORE:
+        raise SettingsInvalid(f"engine.client is engine_core, and {problem}: set it to auto")
+    if problem:
+        log.warning("requests enter by vLLM's public client, at twice the CPU", reason=problem)
+
+
+async def _problem(engine: VllmEngine, timeout_seconds: float) -> str | None:
+    """Why the client beneath AsyncLLM cannot be used; None when it is now in use."""
+    if not (inputs := known_inputs(engine.card)):
+        return "no input of this model is known to compare them with"
+    expected = await engine.submit(inputs)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await engine.use(EngineClient.ENGINE_CORE)
+            found = await engine.submit(inputs)
+        problem = difference(expected, found, engine.card.dtype)
+    except TimeoutError:
+        problem = f"it did not score within {timeout_seconds:g} s"
+    except EngineDead:
+        raise
+    except Exception as broken:  # noqa: BLE001 -- whatever another release of vLLM does differently, and it is told
+        problem = f"it failed: {type(broken).__name__}: {broken}"
+    if problem:
+        await engine.use(EngineClient.ASYNC_LLM)
+        await engine.ping(timeout_seconds)
+    return problem
+
+
+def known_inputs(card: ModelCard) -> list[EngineInput]:
+    """Sequences of several lengths, with and without a second segment; none for a model that only a plugin knows."""
+    pooling = _COMPUTES.get(card.kind)
+    if pooling is None:
+        return []
+    lengths = [length for length in _LENGTHS_TOKENS if length <= card.usable_tokens]
+    sequences = [[(7919 * (length + place)) % card.vocabulary_size for place in range(length)] for length in lengths]
+    starts = [None, *([2] if card.has_segments else [])]
+    return [EngineInput(ids, pooling, start) for ids in sequences for start in starts]
+
+
+def difference(expected: Sequence[EngineOutput], found: Sequence[EngineOutput], dtype: str) -> str | None:
+    """What speaks against taking both for the same numbers, None when nothing does."""
+    refused = [one for one in (*expected, *found) if isinstance(one, InputRejected)]
+    if refused:
+        return f"a sequence of the comparison was refused: {refused[0].message}"
+    arrays, others = ([one for one in each if isinstance(one, np.ndarray)] for each in (expected, found))
+    if [one.shape for one in arrays] != [one.shape for one in others]:
+        return "its numbers have another shape"
+    numbers = np.concatenate([one.ravel() for one in arrays])
+    distance = np.linalg.norm(np.concatenate([one.ravel() for one in others]) - numbers)
+    error = float(distance / np.linalg.norm(numbers))
+    tolerance = _TOLERANCES.get(dtype, _HALF_PRECISION_TOLERANCE)
+    return None if error <= tolerance else f"its numbers differ by {error:.2g}, {dtype} explains {tolerance:g}"
