@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import resource_tracker
-from typing import Self
+from typing import Annotated, Self
+
+import msgspec
 
 from consumer.adapters.vllm_clients import CLIENTS, AsyncLLMClient, Client
 from consumer.adapters.vllm_versions import AsyncLLM, EngineDeadError, engine_config
@@ -37,6 +39,8 @@ class VllmEngine:
             prefix_block_tokens=cache.block_size if cache.enable_prefix_caching else 0,
         )
         """The model as it runs: `dtype`, and so the fingerprint, are the engine's own."""
+        token_id = Annotated[int, msgspec.Meta(ge=0, lt=card.vocabulary_size)]
+        self._acceptable_ids = Annotated[list[token_id], msgspec.Meta(min_length=1, max_length=card.usable_tokens)]
         self.config, self.renderer = llm.vllm_config, llm.renderer
         """vLLM's own, for IO processors."""
 
@@ -119,23 +123,17 @@ class VllmEngine:
             raise MicroBatchFailed(f"{type(broken).__name__}: {broken}") from broken
 
     def _checked(self, one: EngineInput) -> EngineInput | InputRejected:
-        problem = self._problem(one)
-        return InputRejected(ErrorCode.ENGINE_REJECTED, problem) if problem else one
-
-    def _problem(self, one: EngineInput) -> str | None:
-        """Why the engine must never see this sequence.
+        """Keeps from the engine what it must never see.
 
         A bool or float among the ids kills the engine's input thread without a word, and every later request hangs; a
         negative id is an index into the device's memory on 0.26.
         """
-        ids = one.token_ids
-        if not 0 < len(ids) <= self.card.usable_tokens:
-            return f"{len(ids)} tokens; the model takes 1 to {self.card.usable_tokens}"
-        if set(map(type, ids)) != {int}:
-            return "token ids must be plain integers"
-        if min(ids) < 0 or max(ids) >= self.card.vocabulary_size:
-            return f"token ids must be from 0 to {self.card.vocabulary_size - 1}"
-        return None
+        try:
+            # Types and bounds in one pass that is not Python's: 2 us for 60 ids, where set, min and max take 9.
+            msgspec.convert(one.token_ids, self._acceptable_ids)
+        except msgspec.ValidationError as invalid:
+            return InputRejected(ErrorCode.ENGINE_REJECTED, f"not token ids of this model: {invalid}")
+        return one
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,8 @@ def without_segments(processed: Any, *changed: Any) -> Any:
     return unchanged(processed, *changed)
 
 
-def unknown_id(processed: Any, request_id: str, *changed: Any) -> Any:
-    return unchanged(processed, f"{request_id}-0", *changed)
+async def outputs_elsewhere(client: Any) -> None:
+    await asyncio.Event().wait()
 
 
 def another_signature() -> Any:
@@ -68,21 +69,19 @@ def unchanged(*changed: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("as_another_release", "reason"),
+    ("name", "as_another_release", "reason"),
     [
-        (without_segments, "numbers differ by"),
-        (unknown_id, "did not score within 2 s"),
-        (another_signature, "failed: MicroBatchFailed: TypeError: .*another_signature"),
+        ("copy_request", without_segments, "numbers differ by"),
+        ("copy_request", another_signature, "failed: MicroBatchFailed: TypeError: .*another_signature"),
+        ("EngineCoreClient._read", outputs_elsewhere, "did not score within 2 s"),
     ],
 )
 async def test_a_client_that_another_release_has_changed_is_left_for_the_public_one(
-    engine: VllmEngine, monkeypatch: pytest.MonkeyPatch, as_another_release: Any, reason: str
+    engine: VllmEngine, monkeypatch: pytest.MonkeyPatch, name: str, as_another_release: Any, reason: str
 ):
-    from consumer.adapters import vllm_clients  # noqa: PLC0415 - imports vLLM
-
     (before,) = await engine.submit([PAIR])
     with monkeypatch.context() as patched:
-        patched.setattr(vllm_clients, "copy_request", as_another_release)
+        patched.setattr(f"consumer.adapters.vllm_clients.{name}", as_another_release)
         (told,) = await choose(engine, hang_seconds=2)
         with pytest.raises(SettingsInvalid, match=rf"engine_core, and .*{reason}.*: set it to auto"):
             await choose(engine, client="engine_core", hang_seconds=2)
