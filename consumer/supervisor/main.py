@@ -21,6 +21,7 @@ from consumer.settings import Settings
 from consumer.supervisor.gpus import gpus_of_workers, visible_gpus
 from consumer.supervisor.mps import find_control
 from consumer.supervisor.plan import as_arguments, gpu_memory_share, gpus_per_worker, plan_workers, start_rule
+from consumer.supervisor.process import inherit_orphans
 from consumer.supervisor.restarts import SETTINGS_EXIT_CODE
 from consumer.supervisor.roster import StartRule
 from consumer.supervisor.supervisor import Supervisor
@@ -31,6 +32,7 @@ log = structlog.get_logger()
 def main(settings: Settings, overrides: Mapping[str, Any]) -> int:
     """Run `workers.count` workers, each with `overrides` (settings from the command line); returns the exit code."""
     logs.configure()
+    inherit_orphans()
     try:
         with _temporary_folder() as folder:
             return asyncio.run(_supervisor(settings, overrides, Path(folder)).run())

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+import structlog
+
 from consumer.supervisor.link import SOCKET_VARIABLE, Link, Word
 from consumer.supervisor.restarts import explain_exit
+
+_GONE_SECONDS, _LOOK_SECONDS = 10.0, 0.02
+"""For processes that got SIGKILL to be gone, with what they held of a GPU; between two looks."""
+_PR_SET_CHILD_SUBREAPER = 36
+
+log = structlog.get_logger()
 
 
 class WorkerProcess:
@@ -65,13 +75,43 @@ class WorkerProcess:
             os.close(descriptor)
             self.kill()
         exit_code = self._process.wait()
+        await self._until_nothing_is_left()
         # Its last words may still be on the way.
         self._link.read()
         self._link.close()
         return exit_code, self._failure or explain_exit(exit_code)
+
+    async def _until_nothing_is_left(self) -> None:
+        deadline = time.monotonic() + _GONE_SECONDS
+        while _is_left(self.pid):
+            if time.monotonic() > deadline:
+                log.warning("processes of a dead worker do not end", process_group=self.pid)
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _hear(self, word: Word, text: str) -> None:
         if word is Word.WARM:
             self._warm()
         elif word is Word.FAILED:
             self._failure = text
+
+
+def inherit_orphans() -> None:
+    """From now on what dead workers leave behind is this process's child, to be reaped here; see prctl(2).
+
+    In a container there may be nobody else who does it, and a zombie counts as a process that is still there.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _is_left(process_group: int) -> bool:
+    try:
+        while os.waitpid(-process_group, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass  # there is none, or what there was has gone to another parent
+    try:
+        os.killpg(process_group, 0)
+    except ProcessLookupError:
+        return False
+    return True
