@@ -6,15 +6,10 @@ With WORD only kinds with that in their name. Exits with 1 when a difference is 
 import asyncio
 import sys
 
-from tests.parity.embedders import EMBEDDERS
-from tests.parity.heads import HEADS
-from tests.parity.kinds import KINDS
-from tests.parity.late_interaction import LATE_INTERACTION
+from tests.parity.every_kind import EVERY_KIND
 from tests.parity.loaded import load
 from tests.parity.measure import WITHIN, measure
-from tests.parity.token_classifiers import TOKEN_CLASSIFIERS
 
-EVERY_KIND = (*KINDS, *EMBEDDERS, *HEADS, *LATE_INTERACTION, *TOKEN_CLASSIFIERS)
 COLUMNS = ("kind", "model", "alone", "64 together", "200 concurrent", "cached, 3 x")
 ROW = "{:<44} {:<36} {:>9} {:>12} {:>15} {:>12}"
 

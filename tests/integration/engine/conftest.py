@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.integration.engine.compared import Compared, start
 from tests.parity.loaded import Loaded, load
 
 
@@ -38,3 +39,11 @@ async def classifier(minilm_classifier: Path) -> AsyncIterator[Loaded]:
     loaded = await load(minilm_classifier)
     yield loaded
     await loaded.engine.stop()
+
+
+@pytest_asyncio.fixture(scope="module")
+async def compared(request: pytest.FixtureRequest) -> AsyncIterator[Compared]:
+    """The kind that a module names: `pytest.mark.parametrize("compared", NAMES, indirect=True, scope="module")`."""
+    found = await start(request.param)
+    yield found
+    await found.loaded.engine.stop()

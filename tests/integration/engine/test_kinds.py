@@ -6,19 +6,16 @@ engine anyway, and of each family of decoders the one whose prompt, head and wei
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from consumer.errors import RecordRejected
 from consumer.numbers import sigmoid
 from consumer.sections import EngineClient
-from tests.parity.kinds import KINDS, TEXTS, Kind, rerank
-from tests.parity.loaded import Loaded, load
+from tests.integration.engine.compared import Compared
+from tests.parity.kinds import TEXTS, rerank
 from tests.parity.measure import WITHIN, measure
 
 NAMES = (
@@ -28,23 +25,7 @@ NAMES = (
     "decoder reranker, Qwen3 converted",
     "decoder reranker, Gemma, token Yes",
 )
-
-
-@dataclass(frozen=True)
-class Compared:
-    kind: Kind
-    loaded: Loaded
-    expected: np.ndarray
-
-
-@pytest_asyncio.fixture(scope="module", params=NAMES)
-async def compared(request: pytest.FixtureRequest) -> AsyncIterator[Compared]:
-    (kind,) = [kind for kind in KINDS if kind.name == request.param]
-    folder = kind.folder()
-    expected = kind.expected(folder)
-    loaded = await load(folder, **kind.settings)
-    yield Compared(kind, loaded, expected)
-    await loaded.engine.stop()
+pytestmark = pytest.mark.parametrize("compared", NAMES, indirect=True, scope="module")
 
 
 async def test_numbers_equal_transformers_alone_in_company_and_again(compared: Compared):

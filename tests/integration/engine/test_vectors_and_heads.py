@@ -5,23 +5,15 @@ Of the kinds of `python -m tests.parity` one per way through the worker and the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from consumer.numbers import sigmoid, softmax, unit
 from consumer.records import InputRejected
 from schemas.request import EmbedRequest
-from tests.parity.embedders import EMBEDDERS
-from tests.parity.heads import HEADS
-from tests.parity.kinds import TEXTS, Kind
-from tests.parity.late_interaction import LATE_INTERACTION
-from tests.parity.loaded import Loaded, load
+from tests.integration.engine.compared import Compared
+from tests.parity.kinds import TEXTS
 from tests.parity.measure import WITHIN, measure
-from tests.parity.token_classifiers import TOKEN_CLASSIFIERS
 
 NAMES = (
     "embedding, XLM-R, cls, passage prompt",
@@ -31,24 +23,7 @@ NAMES = (
     "late interaction, ColBERT, filled queries",
     "token classifier, ModernBERT",
 )
-
-
-@dataclass(frozen=True)
-class Compared:
-    kind: Kind
-    loaded: Loaded
-    expected: np.ndarray
-
-
-@pytest_asyncio.fixture(scope="module", params=NAMES)
-async def compared(request: pytest.FixtureRequest) -> AsyncIterator[Compared]:
-    every_kind = (*EMBEDDERS, *HEADS, *LATE_INTERACTION, *TOKEN_CLASSIFIERS)
-    (kind,) = [kind for kind in every_kind if kind.name == request.param]
-    folder = kind.folder()
-    expected = kind.expected(folder)
-    loaded = await load(folder, **kind.settings)
-    yield Compared(kind, loaded, expected)
-    await loaded.engine.stop()
+pytestmark = pytest.mark.parametrize("compared", NAMES, indirect=True, scope="module")
 
 
 async def test_numbers_equal_transformers_alone_in_company_and_again(compared: Compared):
