@@ -12,8 +12,16 @@ from consumer.model.card import ModelCard, Scale
 from consumer.numbers import Float32s, maxsim, unit
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
 from consumer.sections import LimitSettings
-from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
-from consumer.tasks.pairs import PairsRequest, Scores, check_no_instruction, check_query, to_tokenise
+from consumer.tasks.items import NON_FINITE, outcomes
+from consumer.tasks.pairs import (
+    PairsRequest,
+    Scores,
+    check_no_instruction,
+    check_query,
+    query_directions,
+    query_first,
+    to_tokenise,
+)
 from consumer.tasks.texts import Texts
 from schemas.errors import ErrorCode
 
@@ -47,22 +55,16 @@ class ByMaxSim:
             self._texts.refusal(document, row) or self._document(row, max_tokens=max_tokens, truncate=request.truncate)
             for document, row in zip(documents, rows, strict=True)
         ]
-        prepared = prepare_items(request, sequences, Pooling.TOKEN_EMBED)
-        prepared.inputs.insert(0, engine_input(asked, Pooling.TOKEN_EMBED))
+        prepared = query_first(request, asked, sequences, Pooling.TOKEN_EMBED)
         prepared.output_bytes = prepared.prompt_tokens * self._size * np.dtype(np.float32).itemsize
         return prepared
 
     def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
         """The sum, over the query's tokens, of the largest cosine with a token of the document."""
         assert scale is Scale.MAXSIM
-        query, *documents = outputs
-        if isinstance(query, InputRejected):
-            raise RecordRejected(query.code, f"`query`: {query.message}")
-        asked = unit(query)
-        if not np.isfinite(asked).all():
-            raise RecordRejected(NON_FINITE.code, f"`query`: {NON_FINITE.message}")
+        asked = query_directions(outputs[0])
         ids = dict(zip(prepared.plan, (one.token_ids for one in prepared.inputs[1:]), strict=True))
-        found = outcomes(prepared, documents)
+        found = outcomes(prepared, outputs[1:])
         return {index: self._score(asked, output, ids.get(index, [])) for index, output in found.items()}
 
     def _document(

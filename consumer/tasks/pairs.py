@@ -8,9 +8,9 @@ import numpy as np
 
 from consumer.errors import RecordRejected
 from consumer.model.card import Scale
-from consumer.numbers import Float32s, sigmoid
-from consumer.records import EngineOutput, InputRejected, Prepared
-from consumer.tasks.items import NON_FINITE, outcomes
+from consumer.numbers import Float32s, sigmoid, unit
+from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
+from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
 from consumer.tasks.texts import Texts
 from schemas.errors import ErrorCode
 from schemas.request import RerankRequest, ScoreRequest
@@ -39,6 +39,23 @@ def check_query(refusal: InputRejected | None) -> None:
     """A query that cannot be scored is the request's error. Raises RecordRejected."""
     if refusal:
         raise RecordRejected(refusal.code, f"`query`: {refusal.message}")
+
+
+def query_first(
+    request: PairsRequest, query: TokenSequence, documents: Sequence[TokenSequence | InputRejected], pooling: Pooling
+) -> Prepared:
+    """For models that read query and documents apart: the query is the first of `inputs`. Raises RecordRejected."""
+    prepared = prepare_items(request, documents, pooling)
+    prepared.inputs.insert(0, engine_input(query, pooling))
+    return prepared
+
+
+def query_directions(output: EngineOutput) -> Float32s:
+    """The query's vector or vectors at length 1. Raises RecordRejected where it has none."""
+    check_query(output if isinstance(output, InputRejected) else None)
+    vectors = unit(np.asarray(output))
+    check_query(None if np.isfinite(vectors).all() else NON_FINITE)
+    return vectors
 
 
 def logit_scores(prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.numbers import cosines
 from consumer.records import EngineOutput, InputRejected, Pooling, Prepared, TokenSequence
 from consumer.sections import LimitSettings
-from consumer.tasks.items import NON_FINITE, engine_input, outcomes, prepare_items
+from consumer.tasks.items import outcomes, prepare_items
 from consumer.tasks.late_interaction import ByMaxSim
 from consumer.tasks.pairs import (
     PairsRequest,
@@ -21,6 +19,8 @@ from consumer.tasks.pairs import (
     check_no_instruction,
     check_query,
     logit_scores,
+    query_directions,
+    query_first,
     scored,
     to_tokenise,
 )
@@ -126,19 +126,13 @@ class ByCosine:
             self._documents.sequence(document, row, truncate=request.truncate, max_tokens=max_tokens)
             for document, row in zip(documents, rows, strict=True)
         ]
-        prepared = prepare_items(request, sequences, Pooling.EMBED)
-        prepared.inputs.insert(0, engine_input(asked, Pooling.EMBED))
-        return prepared
+        return query_first(request, asked, sequences, Pooling.EMBED)
 
     def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:
         """The cosine between the query's vector and each document's."""
         assert scale is Scale.COSINE
-        query, *documents = outputs
-        if isinstance(query, InputRejected):
-            raise RecordRejected(query.code, f"`query`: {query.message}")
-        if not np.isfinite(cosines(query, query[np.newaxis])).all():
-            raise RecordRejected(NON_FINITE.code, f"`query`: {NON_FINITE.message}")
-        return scored(outcomes(prepared, documents), lambda vectors: cosines(query, vectors))
+        asked = query_directions(outputs[0])
+        return scored(outcomes(prepared, outputs[1:]), lambda vectors: cosines(asked, vectors))
 
 
 _WAYS: Mapping[ModelKind, Callable[[ModelCard, TextEncoder, LimitSettings], Relevance]] = {
