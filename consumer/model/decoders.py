@@ -79,6 +79,7 @@ def _with_head(candidate: Candidate) -> ModelCard | None:
 
 
 def _card(candidate: Candidate, template: Template, head: str, overrides: dict[str, Any]) -> ModelCard:
+    candidate.check_own_code()
     return candidate.card(
         ModelKind.DECODER_RERANKER,
         Scale.SIGMOID,

@@ -36,6 +36,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         return None  # a reranker, or meant to be one
     if shape is None:
         raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
+    candidate.check_own_code()
     labels = labels_of(candidate, rows=shape[0])
     if of_tokens:
         return _of_tokens(candidate, labels, head)
@@ -71,6 +72,11 @@ def labels_of(candidate: Candidate, *, rows: int) -> tuple[str, ...]:
             f"give its `id2label` one name for each id from 0 to {rows - 1}"
         )
     by_id = {str(key): str(label) for key, label in names.items()}
+    if twice := {label for label in by_id.values() if list(by_id.values()).count(label) > 1}:
+        raise candidate.files.refuse(
+            f"config.json names several of its labels {', '.join(sorted(twice))}: give each label of `id2label` a name "
+            "of its own, because results name them"
+        )
     return tuple(by_id[row] for row in expected)
 
 

@@ -61,9 +61,31 @@ def test_a_head_on_tokens_whose_labels_do_not_fit_or_whose_texts_change_is_refus
     assert "do_lower_case" in refusal(model_folder(tmp_path / "b", config, {"classifier.weight": (3, 4)}, lower))
 
 
-def test_positions_that_are_not_absolute_and_code_of_their_own_are_refused_for_encoders(tmp_path: Path):
-    embedder = HEAD | {"architectures": ["BertModel"]}
-    assert "relative_key" in refusal(
-        model_folder(tmp_path / "a", embedder | {"position_embedding_type": "relative_key"})
-    )
-    assert "auto_map" in refusal(model_folder(tmp_path / "b", embedder | {"auto_map": {"AutoModel": "m.M"}}))
+ENCODER_HEAD = {"classifier.out_proj.weight": (3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "shapes", "settings"),
+    [
+        ("BertModel", {}, {}),
+        ("RobertaForSequenceClassification", ENCODER_HEAD, {}),
+        ("XLMRobertaForSequenceClassification", ENCODER_HEAD, {}),
+        ("BertForTokenClassification", {"classifier.weight": (3, 4)}, {}),
+        ("Qwen2ForSequenceClassification", {"score.weight": (3, 4)}, {}),
+        ("Qwen2ForSequenceClassification", {"score.weight": (1, 4)}, {"reranker": {"template": "qwen3"}}),
+    ],
+)
+def test_positions_that_are_not_absolute_and_code_of_their_own_are_refused(
+    tmp_path: Path, architecture: str, shapes: dict, settings: dict
+):
+    config = HEAD | NAMES | {"architectures": [architecture]}
+    for name, stated in (("position_embedding_type", "relative_key"), ("auto_map", {"AutoModel": "m.M"})):
+        assert name in refusal(model_folder(tmp_path / name, config | {name: stated}, shapes), **settings)
+
+
+def test_labels_that_have_one_name_are_refused_because_nobody_could_tell_them_apart(tmp_path: Path):
+    twice = {"id2label": {"0": "bad", "1": "good", "2": "good"}}
+    text = refusal(model_folder(tmp_path, HEAD | twice, {"classifier.weight": (3, 4)}))
+    assert "good" in text
+    assert "bad" not in text
+    assert "id2label" in text
