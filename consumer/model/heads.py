@@ -37,6 +37,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     if shape is None:
         raise candidate.files.refuse(f"its weights have no {head}: there is no trained head, scores would be random")
     candidate.check_own_code()
+    _check_activation(candidate)
     labels = labels_of(candidate, rows=shape[0])
     if of_tokens:
         return _of_tokens(candidate, labels, head)
@@ -47,6 +48,13 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
     traits = {"causal": True, "pooling": "LAST", "has_segments": False}
     return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head, **traits)
+
+
+def _check_activation(candidate: Candidate) -> None:
+    """vLLM has GELU in ModernBERT's head of a text whatever config.json says (read in 0.32.0's ModernBertPooler)."""
+    activation = candidate.config.get("classifier_activation", "gelu")
+    if candidate.architecture == "ModernBertForSequenceClassification" and activation != "gelu":
+        raise candidate.files.refuse(f"its classifier_activation {activation} is not supported, gelu is")
 
 
 def _of_tokens(candidate: Candidate, labels: tuple[str, ...], head: str) -> ModelCard:

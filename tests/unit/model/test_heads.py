@@ -83,6 +83,12 @@ def test_positions_that_are_not_absolute_and_code_of_their_own_are_refused(
         assert name in refusal(model_folder(tmp_path / name, config | {name: stated}, shapes), **settings)
 
 
+def test_an_activation_in_the_head_that_vllm_does_not_read_is_refused(tmp_path: Path):
+    config = HEAD | NAMES | {"architectures": ["ModernBertForSequenceClassification"], "classifier_activation": "silu"}
+    folder = model_folder(tmp_path, config, {"classifier.weight": (3, 4)})
+    assert "classifier_activation silu" in refusal(folder)
+
+
 def test_labels_that_have_one_name_are_refused_because_nobody_could_tell_them_apart(tmp_path: Path):
     twice = {"id2label": {"0": "bad", "1": "good", "2": "good"}}
     text = refusal(model_folder(tmp_path, HEAD | twice, {"classifier.weight": (3, 4)}))
