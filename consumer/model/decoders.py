@@ -14,6 +14,8 @@ from consumer.model.chat_template import template_of
 from consumer.model.template import KNOWN, KNOWN_MODELS, Template
 
 _CAUSAL = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "GemmaForCausalLM")
+_TIED_UNLESS_STATED = ("GemmaForCausalLM",)
+"""Where transformers takes the input's embeddings for lm_head, too, when config.json says nothing."""
 WITH_HEAD = tuple(name.replace("ForCausalLM", "ForSequenceClassification") for name in _CAUSAL)
 HEAD = "score.weight"
 _FIX = (
@@ -44,7 +46,8 @@ def _answering(candidate: Candidate) -> ModelCard | None:
     if candidate.config.get("final_logit_softcapping"):
         raise files.refuse("it caps its logits (final_logit_softcapping), which vLLM's classifier leaves out")
     shapes = files.tensor_shapes()
-    if not candidate.config.get("tie_word_embeddings") and "lm_head.weight" not in shapes:
+    tied = candidate.config.get("tie_word_embeddings", candidate.architecture in _TIED_UNLESS_STATED)
+    if not tied and "lm_head.weight" not in shapes:
         raise files.refuse("its weights have no lm_head.weight: there is no trained head, scores would be random")
     head = " - ".join(f"logit of {token!r}" for token in reversed(template.answer_tokens))
     overrides = {

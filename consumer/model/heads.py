@@ -51,7 +51,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
 
 
 def _check_activation(candidate: Candidate) -> None:
-    """vLLM has GELU in ModernBERT's head of a text whatever config.json says (read in 0.32.0's ModernBertPooler)."""
+    """Raises SettingsInvalid where vLLM has GELU and config.json says something else (ModernBertPooler of 0.32.0)."""
     activation = candidate.config.get("classifier_activation", "gelu")
     if candidate.architecture == "ModernBertForSequenceClassification" and activation != "gelu":
         raise candidate.files.refuse(f"its classifier_activation {activation} is not supported, gelu is")

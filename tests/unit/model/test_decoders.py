@@ -69,6 +69,13 @@ def test_a_prompt_and_tokens_of_ones_own_are_taken(tmp_path: Path):
     assert one.engine_overrides["classifier_from_token"] == ["Yes"]
 
 
+def test_a_config_that_does_not_say_whether_the_head_is_the_embeddings_means_what_transformers_means(tmp_path: Path):
+    silent = {name: value for name, value in QWEN3.items() if name != "tie_word_embeddings"}
+    gemma = model_folder(tmp_path / "gemma", silent | {"architectures": ["GemmaForCausalLM"]})
+    assert card(gemma, template=OWN, relevant_token="Yes").head == "logit of 'Yes'"
+    assert "no lm_head.weight" in refusal(model_folder(tmp_path / "qwen3", silent), template="qwen3")
+
+
 def test_the_instruction_is_the_templates_own_unless_set(tmp_path: Path):
     folder = model_folder(tmp_path / "m", QWEN3)
     for wanted, expected in ((None, KNOWN["qwen3"].instruction), ("Find it", "Find it")):
