@@ -23,12 +23,16 @@ class RecordAgeValues(Section):
 
 
 class FallbackValues(Section):
-    """Replicas while KEDA cannot read the lag."""
+    """Replicas while KEDA cannot read a trigger: Kafka's, or Prometheus's."""
 
     failure_threshold: PositiveInt = 3
     """After so many failed readings."""
+    behavior: Literal["static", "currentReplicas", "currentReplicasIfHigher", "currentReplicasIfLower"] = (
+        "currentReplicasIfHigher"
+    )
+    """As KEDA defines it. By default as many as there are: who cannot be asked may have the same load as before."""
     replicas: PositiveInt | None = None
-    """Default: maxReplicas, because a broker that does not answer KEDA may still serve the workers."""
+    """For a behavior that needs a number; default: minReplicas, at least 1."""
 
 
 class KedaValues(Section):

@@ -49,6 +49,22 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         {"existingSecrets": {"settings": {"redis.url": {"name": "a", "key": "b"}}}},
         'config.redis.url and existingSecrets.settings."redis.url" are both set: remove one of them',
     ),
+    (
+        {"config": {"kafka": {"security": {"password": "hunter2"}}}},
+        "config.kafka.security.password is a secret, which everyone who may read ConfigMaps could read: put it into a",
+    ),
+    (
+        {"config": {"kafka": {"security": {"ca_file": "/etc/scorestream/secrets/kafka-tls/ca.crt"}}}},
+        "existingSecrets.files has no kafka-tls: add {name: kafka-tls} there",
+    ),
+    (
+        {"config": {"kafka": {"security": {"ca_file": "/etc/ca.crt"}}}, "autoscaling": KEDA},
+        "config.kafka.security.ca_file is /etc/ca.crt and autoscaling.mode is keda: mount it by existingSecrets.files",
+    ),
+    (
+        {"config": {"kafka": {"security": {"token_provider": "msk:token"}}}, "autoscaling": KEDA},
+        "token_provider is set and autoscaling.mode is keda: KEDA cannot run it; make a TriggerAuthentication",
+    ),
     # Settings that a pod cannot have
     ({"config": {"health": {"port": 0}}}, "config.health.port is 0: set a port above 1023, because the kubelet asks"),
     (

@@ -1,7 +1,7 @@
 """What the chart makes of values that work."""
 
-import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,15 @@ def worker_settings(objects: list[dict[str, Any]]) -> dict[str, Any]:
     configs = [each.get("data", {}) for each in objects if each["kind"] == "ConfigMap"]
     (text,) = (data["scorestream.yaml"] for data in configs if "scorestream.yaml" in data)
     return yaml.safe_load(text)
+
+
+def differences(given: dict[str, Any], read: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Settings that the worker reads otherwise than they were given; secrets are masked."""
+    for name, value in given.items():
+        if isinstance(value, dict) and name != "args":
+            yield from differences(value, read[name], f"{path}{name}.")
+        elif read[name] not in (value, "**********"):
+            yield f"{path}{name} is {read[name]} and not {value}"
 
 
 @every_set
@@ -76,11 +85,7 @@ def test_the_worker_reads_the_settings_that_were_given(values: Path, tmp_path: P
         if name.startswith("SCORESTREAM_") and "valueFrom" in entry:
             monkeypatch.setenv(name, "redis://secret:6379" if name.endswith("URL") else "secret")
     settings = load_settings().model_dump(mode="json")
-    given = yaml.safe_load(values.read_text())["config"]
-    for section, names in given.items():
-        for name, value in names.items():
-            assert settings[section][name] == ("**********" if (section, name) == ("redis", "url") else value)
-    assert os.environ["SCORESTREAM_CONFIG"] == str(file)
+    assert not list(differences(yaml.safe_load(values.read_text())["config"], settings))
 
 
 @every_set
@@ -219,9 +224,54 @@ def test_keda_scales_on_seconds_of_work_and_never_past_the_partitions() -> None:
     assert scaled["triggers"][0]["metadata"]["offsetResetPolicy"] == "earliest"
     assert scaled["triggers"][1]["metricType"] == "Value"
     assert scaled["triggers"][1]["metadata"]["threshold"] == "30"
-    assert scaled["fallback"]["replicas"] == scaled["maxReplicaCount"]
+    # A Prometheus that is away must not start every GPU, nor a broker that is away stop them.
+    assert scaled["fallback"] == {"failureThreshold": 3, "replicas": 1, "behavior": "currentReplicasIfHigher"}
     metadata = [value for trigger in scaled["triggers"] for value in trigger["metadata"].values()]
     assert all(isinstance(value, str) for value in metadata)
+
+
+def test_keda_reads_kafka_with_the_workers_own_credentials() -> None:
+    objects = render(CHART / "ci" / "secured-values.yaml")
+    trigger = one(objects, "ScaledObject")["spec"]["triggers"][0]
+    assert (trigger["metadata"]["tls"], trigger["metadata"]["sasl"]) == ("enable", "scram_sha512")
+    authentication = one(objects, "TriggerAuthentication")
+    assert trigger["authenticationRef"] == {"name": authentication["metadata"]["name"]}
+    secrets = {each["parameter"]: (each["name"], each["key"]) for each in authentication["spec"]["secretTargetRef"]}
+    assert secrets == {
+        "ca": ("kafka-tls", "ca.crt"),
+        "cert": ("kafka-tls", "tls.crt"),
+        "key": ("kafka-tls", "tls.key"),
+        "keyPassword": ("kafka-tls", "key-password"),
+        "password": ("kafka-user", "password"),
+    }
+    (username,) = authentication["spec"]["configMapTargetRef"]
+    (config,) = (each for each in objects if each["metadata"]["name"] == username["name"] and "data" in each)
+    assert config["data"][username["key"]] == "worker"
+
+
+def test_keda_gets_tokens_as_the_worker_does() -> None:
+    security = {
+        "protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "token_endpoint": "https://login.example/token",
+        "token_scope": "kafka read",
+        "username": "client",
+        "sasl_extensions": ["logicalCluster=lkc-1"],
+    }
+    values = {
+        "autoscaling": {"mode": "keda", "lagThreshold": 1000},
+        "config": {"kafka": {"security": security}},
+        "existingSecrets": {"settings": {"kafka.security.password": {"name": "client", "key": "secret"}}},
+    }
+    objects = render(MINIMAL, values=values)
+    assert one(objects, "ScaledObject")["spec"]["triggers"][0]["metadata"]["sasl"] == "oauthbearer"
+    (parameters,) = (each["data"] for each in objects if each["metadata"]["name"].endswith("-keda"))
+    assert parameters == {
+        "username": "client",
+        "oauthTokenEndpointUri": "https://login.example/token",
+        "scopes": "kafka,read",
+        "oauthExtensions": "logicalCluster=lkc-1",
+    }
 
 
 def test_kubernetes_own_autoscaler_takes_the_same_threshold() -> None:

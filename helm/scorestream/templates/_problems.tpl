@@ -5,6 +5,7 @@ what the worker's settings must satisfy among themselves, the worker says at its
 {{- define "scorestream.problems" -}}
 {{- include "scorestream.problems.required" . -}}
 {{- include "scorestream.problems.settings" . -}}
+{{- include "scorestream.problems.secretFiles" . -}}
 {{- include "scorestream.problems.environment" . -}}
 {{- include "scorestream.problems.stopping" . -}}
 {{- include "scorestream.problems.storage" . -}}
@@ -30,12 +31,15 @@ redis.url is nowhere: set config.redis.url, or existingSecrets.settings."redis.u
 
 {{- define "scorestream.problems.settings" -}}
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
-{{- if regexMatch "^[a-z]+://[^/]*@" (dig "redis" "url" "" .Values.config) }}
+{{- if regexMatch "^[a-z+]+://[^/@]*:[^/@]*@" (dig "redis" "url" "" .Values.config) }}
 config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL into a Secret and name it in existingSecrets.settings."redis.url"
 {{- end }}
-{{- range $setting, $secret := .Values.existingSecrets.settings }}
-{{- $path := splitList "." $setting }}
-{{- if get (get $.Values.config (first $path) | default dict) (last $path) }}
+{{- range $setting := .Files.Get "files/secret-settings.yaml" | fromYamlArray }}
+{{- $given := include "scorestream.at" (dict "tree" $.Values.config "path" $setting) }}
+{{- if and $given (ne $setting "redis.url") }}
+config.{{ $setting }} is a secret, which everyone who may read ConfigMaps could read: put it into a Secret and name that in existingSecrets.settings."{{ $setting }}"
+{{- end }}
+{{- if and $given (hasKey $.Values.existingSecrets.settings $setting) }}
 config.{{ $setting }} and existingSecrets.settings."{{ $setting }}" are both set: remove one of them
 {{- end }}
 {{- end }}
@@ -62,6 +66,27 @@ config.workers.mps is on and a pod has one worker: set workersPerGpu to 2 or mor
 {{- end }}
 {{- if $settings.kafka.group_instance_id }}
 config.kafka.group_instance_id is {{ $settings.kafka.group_instance_id }}: remove it, because all pods of this release would use the same id
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.secretFiles" -}}
+{{- $mounted := list }}
+{{- range .Values.existingSecrets.files }}{{ $mounted = append $mounted .name }}{{ end }}
+{{- $made := and (eq .Values.autoscaling.mode "keda") (not .Values.autoscaling.keda.authenticationRef) }}
+{{- range $section := list "kafka" "redis" }}
+{{- range $name := list "ca_file" "certificate_file" "key_file" "password_file" }}
+{{- $setting := printf "%s.security.%s" $section $name }}
+{{- $path := include "scorestream.at" (dict "tree" $.Values.config "path" $setting) }}
+{{- $secret := include "scorestream.secretOfFile" $path | fromYaml }}
+{{- if and $secret.name (not (has $secret.name $mounted)) }}
+config.{{ $setting }} is {{ $path }} and existingSecrets.files has no {{ $secret.name }}: add {name: {{ $secret.name }}} there
+{{- else if and $path $made (eq $section "kafka") (not $secret.name) }}
+config.{{ $setting }} is {{ $path }} and autoscaling.mode is keda: mount it by existingSecrets.files, as /etc/scorestream/secrets/NAME/KEY, so that KEDA can read the Secret too; or set autoscaling.keda.authenticationRef
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $made (include "scorestream.at" (dict "tree" .Values.config "path" "kafka.security.token_provider")) }}
+config.kafka.security.token_provider is set and autoscaling.mode is keda: KEDA cannot run it; make a TriggerAuthentication and name it in autoscaling.keda.authenticationRef
 {{- end }}
 {{- end -}}
 

@@ -4,6 +4,15 @@
 {{- mustMergeOverwrite $defaults (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
 
+{{/* The value at a dotted path of a tree: (dict "tree" .Values.config "path" "kafka.security.ca_file"); else nothing. */}}
+{{- define "scorestream.at" -}}
+{{- $node := .tree -}}
+{{- range splitList "." .path -}}
+{{- $node = kindIs "map" $node | ternary (get (default dict $node) .) "" -}}
+{{- end -}}
+{{- default "" $node -}}
+{{- end -}}
+
 {{/* GPUs that one engine spans. */}}
 {{- define "scorestream.gpusPerEngine" -}}
 {{- max 1 (int (dig "engine" "args" "tensor_parallel_size" 1 .Values.config)) -}}
