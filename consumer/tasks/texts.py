@@ -13,7 +13,7 @@ from consumer.sections import LimitSettings
 from consumer.tokenization import Tokens
 from schemas.errors import ErrorCode
 
-_DATA_URI = re.compile(r"\s*data:(?:[\w.+-]+/[\w.+-]+(?:;\s?[^,\s]*)*|(?:;\s?[^,\s]+)+),", re.ASCII | re.IGNORECASE)
+_DATA_URI = re.compile(r"\s*data:(?:[\w.+-]+/[\w.+-]+(?:;\s?[^,;\s]*)*|(?:;\s?[^,;\s]+)+),", re.ASCII | re.IGNORECASE)
 """With a media type, or with parameters alone, as RFC 2397 allows; some writers put a space before a parameter."""
 _MOST_UTF8_BYTES = 4
 """Of one code point."""

@@ -193,6 +193,11 @@ def test_a_data_uri_is_refused_and_a_url_is_text(card):
     assert prepare(card, rerank("https://example.org/cat.png", "data: the new oil, they say", "data:a/b")).inputs
 
 
+def test_what_only_begins_like_a_data_uri_is_found_out_at_once():
+    almost = ["data:a/b" + ";" * 50_000, "data:" + ";a" * 50_000, "data:a/b" + "; " * 50_000, "data:" + "a" * 50_000]
+    assert prepare(CROSS_ENCODER, rerank(*almost)).inputs
+
+
 @pytest.mark.parametrize("card", [CROSS_ENCODER, EMBEDDER])
 def test_an_instruction_is_refused_because_no_model_here_takes_one(card):
     wrong = rejected(card, rerank("a", instruction="be kind"))
