@@ -22,6 +22,11 @@ from consumer.startup import Finding
 from consumer.supervisor.gpus import VISIBLE_VARIABLE
 
 CONTROL = "nvidia-cuda-mps-control"
+_MISSING = f"there is no {CONTROL} on PATH"
+_FIX = (
+    "install it (it comes with the NVIDIA driver, and the container toolkit mounts it for the capability `utility`), "
+    "or set workers.mps to off"
+)
 _START_SECONDS = 30.0
 _QUIT_SECONDS = 30.0
 _QUIT_WHEN_ALONE = f"read -r _; echo quit | exec {CONTROL}"
@@ -34,10 +39,7 @@ def find_control() -> str:
     """The daemon's command. Raises SettingsInvalid where it is not installed."""
     command = shutil.which(CONTROL)
     if command is None:
-        raise SettingsInvalid(
-            f"workers.mps is on, and there is no {CONTROL} on PATH: install it (it comes with the NVIDIA driver; in a "
-            "container the toolkit mounts it for the capability `utility`), or set workers.mps to off"
-        )
+        raise SettingsInvalid(f"workers.mps is on, and {_MISSING}: {_FIX}")
     return command
 
 
@@ -45,11 +47,9 @@ def check_mps(workers: WorkersSettings) -> list[Finding]:
     """Whether the daemon that the settings ask for can be started; nothing when they ask for none."""
     if workers.mps is Mps.OFF:
         return []
-    try:
-        found = find_control()
-    except SettingsInvalid as missing:
-        return [Finding("workers.mps", ok=False, found=str(missing))]
-    return [Finding("workers.mps", ok=True, found=found)]
+    if command := shutil.which(CONTROL):
+        return [Finding("workers.mps", ok=True, found=command)]
+    return [Finding("workers.mps", ok=False, found=_MISSING, fix=_FIX)]
 
 
 @asynccontextmanager

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import SettingsInvalid
+from consumer.sections import Mps, WorkersSettings
 from consumer.supervisor import restarts, supervisor
-from consumer.supervisor.mps import CONTROL
+from consumer.supervisor.mps import CONTROL, check_mps
 from consumer.supervisor.process import _PR_SET_CHILD_SUBREAPER, inherit_orphans
 from tests.services.process import wait_until
 from tests.unit.supervisor.supervised import exit_code, supervised
@@ -110,6 +111,8 @@ async def test_without_the_mps_daemon_nothing_starts_and_the_fix_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SettingsInvalid, match=f"no {CONTROL} on PATH"):
+    with pytest.raises(SettingsInvalid, match=f"no {CONTROL} on PATH: install it"):
         async with supervised(tmp_path, {}, workers__mps="on"):
             await asyncio.sleep(0)
+    [finding] = check_mps(WorkersSettings(count=2, mps=Mps.ON))
+    assert (finding.ok, finding.found) == (False, f"there is no {CONTROL} on PATH")
