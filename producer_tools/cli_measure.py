@@ -41,6 +41,9 @@ def bench(
     suite: Annotated[Path | None, typer.Option(help="YAML file of several deployments, instead of the above.")] = None,
     existing: Annotated[bool, typer.Option("--existing", help="Measure workers that run already.")] = False,
     pid: Annotated[int | None, typer.Option(help="With --existing: of a worker or supervisor on this machine.")] = None,
+    group_id: Annotated[
+        str, typer.Option(envvar="SCORESTREAM_KAFKA__GROUP_ID", help="With --existing: the workers' consumer group.")
+    ] = "scorestream",
     bootstrap_servers: options.BootstrapServers = options.BOOTSTRAP_SERVERS,
     request_topic: options.RequestTopic = options.REQUEST_TOPIC,
     result_topic: options.ResultTopic = options.RESULT_TOPIC,
@@ -75,7 +78,7 @@ def bench(
     async def measure() -> None:
         if existing:
             target = Target(options.brokers(bootstrap_servers), request_topic, result_topic)
-            show(await running_already.measure(chosen, mixes, target, pid, say))
+            show(await running_already.measure(chosen, mixes, target, group_id=group_id, pid=pid, note=say))
         else:
             await run_suite(read_suite(suite, settings) if suite else chosen, mixes, out, say, show)
 

@@ -13,7 +13,13 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaConnectionError, for_code
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaConnectionError,
+    NotCoordinatorForGroupError,
+    for_code,
+)
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from producer_tools.connections.files import Unusable
@@ -94,6 +100,35 @@ async def spans_of(reader: AIOKafkaConsumer, topic: str) -> dict[TopicPartition,
     starts = await reader.beginning_offsets(partitions)
     ends = await reader.end_offsets(partitions)
     return {partition: Span(starts[partition], ends[partition]) for partition in partitions}
+
+
+async def waiting_records(brokers: Brokers, topic: str, group_id: str) -> int:
+    """What is on `topic` and not committed by the group. Raises ToolFailure, KafkaError."""
+    async with open_reader(brokers) as reader:
+        spans = await spans_of(reader, topic)
+    admin = AIOKafkaAdminClient(**_options(brokers))
+    await admin.start()
+    try:
+        committed = await _committed(admin, group_id, list(spans))
+    finally:
+        await admin.close()
+    # Without a commit the offset is -1.
+    return sum(max(0, span.end - max(span.start, committed[one])) for one, span in spans.items())
+
+
+async def _committed(
+    admin: AIOKafkaAdminClient, group_id: str, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    asked = time.monotonic()
+    while True:
+        try:
+            committed = await admin.list_consumer_group_offsets(group_id, partitions=partitions)
+            return {one: int(offset.offset) for one, offset in committed.items()}
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
+            # A broker that has just started, or is asked for its first group, needs a moment.
+            if time.monotonic() - asked > STALL_SECONDS:
+                raise
+            await asyncio.sleep(0.2)
 
 
 async def read_spans(

@@ -72,8 +72,10 @@ class _Used:
 async def measure_load(deployed: Deployed, mix: str, requests: Requests, count: int, pace: Pace) -> Measurement:
     """Send `count` requests at `pace`, wait for all results. Raises ToolFailure, KafkaError."""
     timings = _timings(count)
+    # Made before: to make one costs as much as to send it.
+    ready = list(requests)
     async with _counting(deployed.pid) as used:
-        result = await drive(requests, deployed.target, pace, timings.arrived)
+        result = await drive(ready, deployed.target, pace, timings.arrived)
     told = _measurement(deployed, mix, result, timings, used)
     return told.model_copy(
         update={"latency_ms": result.latency.summary_ms(), "latency_histogram": list(result.latency.buckets_ms())}

@@ -319,8 +319,9 @@ async def test_replay_sends_the_selected_dead_letters_as_they_were(place: Place)
 async def test_bench_measures_workers_that_run_already(place: Place) -> None:
     common = ["--existing", "--task", "score", "--requests", "50", "--warmup", "5", "--pid", str(os.getpid()), "--json"]
     async with place.echo.running():
-        closed = json.loads((await place.run("bench", *common, "--concurrency", "8")).stdout)
-        opened = json.loads((await place.run("bench", *common, "--rate", "100")).stdout)
+        ended = [await place.run("bench", *common, *pace) for pace in (["--concurrency", "8"], ["--rate", "100"])]
+    assert [one.code for one in ended] == [0, 0], [one.stderr for one in ended]
+    closed, opened = (json.loads(one.stdout) for one in ended)
     for report in (closed, opened):
         [measured] = report["measurements"]
         assert (measured["requests"], measured["statuses"]) == (50, {"ok": 50})
@@ -328,5 +329,6 @@ async def test_bench_measures_workers_that_run_already(place: Place) -> None:
         assert 0 < latency["p50"] <= latency["p99"] <= latency["p99.9"] <= latency["max"]
         assert sum(count for _, count in measured["latency_histogram"]) == 50
         assert measured["cpu_us_per_request"]["worker"] > 0
+        assert measured["lag_at_start"] >= 5  # the echo worker commits nothing
         assert set(measured["stages_ms"]) == {"queue", "prepare", "engine", "emit", "total"}
     assert opened["measurements"][0]["requests_per_second"] <= 110

@@ -106,7 +106,8 @@ async def test_bench_starts_a_worker_and_measures_it_under_load_and_alone(tmp_pa
 
 
 async def test_bench_measures_what_a_request_costs_while_others_wait(tmp_path: Path) -> None:
-    report = await bench(tmp_path, "--backlog", "3000", "--requests", "500", "--warmup", "100")
+    report = await bench(tmp_path, "--backlog", "3000", "--requests", "500", "--warmup", "100", "--workers", "2")
     [measured] = report["measurements"]
     assert (measured["requests"], measured["lag_at_start"], measured["latency_ms"]) == (500, 2900, None)
+    assert measured["engines"] == 2
     assert measured["cpu_us_per_request"]["worker"] > 0
