@@ -112,8 +112,8 @@ async def waiting_records(brokers: Brokers, topic: str, group_id: str) -> int:
         committed = await _committed(admin, group_id, list(spans))
     finally:
         await admin.close()
-    # Without a commit the offset is -1.
-    return sum(max(0, span.end - max(span.start, committed[one])) for one, span in spans.items())
+    # Without a commit the offset is -1, or there is none.
+    return sum(max(0, span.end - max(span.start, committed.get(one, span.start))) for one, span in spans.items())
 
 
 async def _committed(
