@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 
@@ -33,18 +34,42 @@ class NvmlFailed(Exception):
 
 
 def gpu_reader() -> Callable[[], Sequence[GpuReading]]:
-    """What reads the GPUs, once they were found. Blocking; without a driver, or a GPU, it reads none."""
+    """What reads the GPUs, once they were found. Blocking; without a driver, or a GPU, it reads none.
+
+    The same where NVML does not tell, for a slice of a GPU (MIG) for instance: the worker does not depend on it.
+    """
     try:
         nvml = ctypes.CDLL(_LIBRARY)
     except OSError:
         return lambda: ()
-    try:
-        _call(nvml, "nvmlInit_v2")
-        handles = {index: _handle(nvml, index) for index in _visible(nvml)}
-    except NvmlFailed as failed:
-        log.warning("GPUs are not watched", reason=str(failed))
-        return lambda: ()
-    return lambda: [_read(nvml, index, handle) for index, handle in handles.items()]
+    return _Reader(nvml).read
+
+
+class _Reader:
+    """Until a call fails; what failed then is in the log, once."""
+
+    def __init__(self, nvml: ctypes.CDLL) -> None:
+        self._nvml = nvml
+        self._handles: dict[int, ctypes.c_void_p] = {}
+        self._failed = False
+        with self._noting_failure():
+            _call(nvml, "nvmlInit_v2")
+            self._handles = {index: _handle(nvml, index) for index in _visible(nvml)}
+
+    def read(self) -> list[GpuReading]:
+        readings: list[GpuReading] = []
+        if not self._failed:
+            with self._noting_failure():
+                readings = [_read(self._nvml, index, handle) for index, handle in self._handles.items()]
+        return readings
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except NvmlFailed as failed:
+            self._failed = True
+            log.warning("GPUs are not watched", reason=str(failed))
 
 
 def _visible(nvml: ctypes.CDLL) -> list[int]:

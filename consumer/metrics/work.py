@@ -159,7 +159,7 @@ GPU_UTILIZATION = gauge(
 )
 GPU_MEMORY_USED = gauge(
     "gpu_memory_used_bytes",
-    "Memory of the GPU in use, by every process on it.",
+    "Memory of the GPU in use, by the driver and every process on it.",
     "vLLM takes its share at start; growth afterwards is somebody else's.",
     gpu=None,
 )
