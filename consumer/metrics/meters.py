@@ -18,18 +18,35 @@ class Distribution:
         self.counts = [0] * (len(bounds) + 1)
         """Of each bucket alone, the infinite one last."""
         self.sum = 0.0
-        self._edges = np.asarray(bounds, dtype=np.float64)
 
     def observe(self, value: float) -> None:
         """One observation; a bucket's bound belongs to it."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
-    def observe_all(self, values: npt.NDArray[np.float64]) -> None:
-        """Many at once, [observations]."""
-        for bucket, count in enumerate(np.bincount(np.searchsorted(self._edges, values)).tolist()):
-            self.counts[bucket] += count
-        self.sum += float(values.sum())
+
+class Distributions:
+    """All series of a histogram, for many observations at once: three calls of numpy, however many there are."""
+
+    def __init__(self, bounds: Sequence[float], series: Sequence[str]) -> None:
+        self._bounds = tuple(bounds)
+        self._edges = np.asarray(bounds, dtype=np.float64)
+        self._series = tuple(series)
+        self._counts = np.zeros((len(series), len(bounds) + 1), dtype=np.int64)
+        self._sums = np.zeros(len(series))
+
+    def observe(self, rows: npt.NDArray[np.intp], values: npt.NDArray[np.float64]) -> None:
+        """`values`: [observations]; `rows`: of each, the place of its series among `series`."""
+        buckets = rows * self._counts.shape[1] + np.searchsorted(self._edges, values)
+        self._counts += np.bincount(buckets, minlength=self._counts.size).reshape(self._counts.shape)
+        self._sums += np.bincount(rows, values, minlength=len(self._sums))
+
+    def items(self) -> Iterator[tuple[str, Distribution]]:
+        """Each series as it is now."""
+        for name, counts, total in zip(self._series, self._counts.tolist(), self._sums.tolist(), strict=True):
+            one = Distribution(self._bounds)
+            one.counts, one.sum = counts, total
+            yield name, one
 
 
 class Calls:

@@ -71,8 +71,8 @@ def _work(observed: Observed) -> Iterator[Reading]:
     flow, sampler = observed.flow, observed.sampler
     tally = flow.tally
     lag_records = sum(sampler.lag_records(lane) or 0 for lane in flow.ledger.lanes.values())
-    yield Reading(work.RECORD_AGE, ("answered",), flow.telemetry.answered_age)
-    yield Reading(work.RECORD_AGE, ("refused",), flow.telemetry.refused_age)
+    for outcome, ages in flow.telemetry.record_ages.items():
+        yield Reading(work.RECORD_AGE, (outcome,), ages)
     yield Reading(work.WORK_WAITING, (), lag_records * sampler.seconds_per_record)
     yield Reading(work.RECEIVED, (), tally.received)
     yield Reading(work.ANSWERED, (), tally.answered)

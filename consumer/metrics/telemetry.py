@@ -11,10 +11,7 @@ from consumer.clock import Clock
 from consumer.errors import DependencyUnavailable, EngineDead, MicroBatchFailed, PartitionLost
 from consumer.item import Item, StageSeconds
 from consumer.metrics import surroundings, work
-from consumer.metrics.meters import Calls, Distribution
-
-_LAST_STAGES = ("write", "total")
-"""What comes after those that an item knows of itself."""
+from consumer.metrics.meters import Calls, Distribution, Distributions
 
 
 class Telemetry:
@@ -30,28 +27,25 @@ class Telemetry:
         self.results, self.dead_letters, self.redis = (calls(DependencyUnavailable) for _ in surroundings.SINKS)
         self.commit = calls(DependencyUnavailable, PartitionLost)
         self.micro_batch_sequences = Distribution(work.SIZE_BUCKETS)
-        self.answered_age, self.refused_age = (Distribution(work.AGE_BUCKETS_SECONDS) for _ in range(2))
-        self.stages = {
-            stage: Distribution(work.DURATION_BUCKETS_SECONDS) for stage in StageSeconds._fields + _LAST_STAGES
-        }
+        self.record_ages = Distributions(work.AGE_BUCKETS_SECONDS, work.OUTCOMES)
+        self.stages = Distributions(work.DURATION_BUCKETS_SECONDS, work.STAGES)
         self.rebalances: Counter[str] = Counter()
         self.rebalance_durations = Distribution(work.DURATION_BUCKETS_SECONDS)
         self._without_assignment_since: float | None = None
 
     def delivered(self, items: Sequence[Item], stages: Sequence[StageSeconds], handed_over_at: float) -> None:
         """A chunk is acknowledged. `stages`: of each item; `handed_over_at`: monotonic seconds."""
-        written = np.full((len(items), 1), self._clock.monotonic() - handed_over_at)
-        seconds = np.hstack([np.array(stages), written])
-        seconds = np.hstack([seconds, seconds.sum(axis=1, keepdims=True)])
-        for distribution, column in zip(self.stages.values(), seconds.T, strict=True):
-            distribution.observe_all(column)
-        answered = np.array([item.outcome is not None and item.outcome.code is None for item in items])
+        seconds = np.empty((len(items), len(work.STAGES)))
+        seconds[:, :-2] = stages
+        seconds[:, -2] = self._clock.monotonic() - handed_over_at
+        seconds[:, -1] = seconds[:, :-1].sum(axis=1)
+        self.stages.observe(np.tile(np.arange(len(work.STAGES)), len(items)), seconds.ravel())
+        refused = np.array([item.outcome is None or item.outcome.code is not None for item in items], dtype=np.intp)
         stamped_ms = np.array([item.record.timestamp_ms for item in items])
         age_seconds = np.maximum(0, self._clock.unix_ms() - stamped_ms) / 1000
         # A record without a timestamp, or one that could not be decoded, has no age.
         stamped = stamped_ms > 0
-        self.answered_age.observe_all(age_seconds[answered & stamped])
-        self.refused_age.observe_all(age_seconds[~answered & stamped])
+        self.record_ages.observe(refused[stamped], age_seconds[stamped])
 
     def assigned(self) -> None:
         """The group gave this worker an assignment."""

@@ -1,5 +1,6 @@
 """Metrics of the work itself: how old answers are, how many, where the time goes, what is in the engine."""
 
+from consumer.item import StageSeconds
 from consumer.metrics.definition import counter, gauge, histogram
 from schemas.errors import ErrorCode
 
@@ -7,7 +8,8 @@ AGE_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 DURATION_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
-STAGES = ("prepare", "queue", "engine", "shape", "emit", "write", "total")
+OUTCOMES = ("answered", "refused")
+STAGES = (*StageSeconds._fields, "write", "total")
 PARTS = ("prepare", "engine", "shape", "results", "dead_letters", "redis", "commit")
 CODES = tuple(code.value for code in ErrorCode)
 
@@ -19,7 +21,7 @@ RECORD_AGE = histogram(
     "The SLO. Above it while scorestream_work_waiting_seconds grows: too few workers. Above it without lag: look at "
     "scorestream_stage_duration_seconds. Producers set the timestamp, so their clocks count.",
     AGE_BUCKETS_SECONDS,
-    outcome=("answered", "refused"),
+    outcome=OUTCOMES,
 )
 WORK_WAITING = gauge(
     "work_waiting_seconds",

@@ -13,7 +13,7 @@ from consumer.metrics.catalogue import METRICS
 from consumer.metrics.definition import Kind, Metric
 from consumer.metrics.exposition import Exposition, families
 from consumer.metrics.merging import merge
-from consumer.metrics.meters import Calls, Distribution
+from consumer.metrics.meters import Calls, Distribution, Distributions
 from consumer.metrics.readings import Reading
 from consumer.sections import HealthSettings
 from schemas.errors import ErrorCode
@@ -98,17 +98,20 @@ def test_a_value_for_a_series_that_was_not_defined_is_a_fault():
         list(families([Reading(surroundings.LIFECYCLE, ("dreaming",), 1)]))
 
 
-def test_observations_count_the_same_alone_and_in_bulk():
+def test_observations_count_the_same_one_by_one_and_in_bulk():
     values = [0.0, 0.001, 0.0011, 5.0, 59.9, 60.0, 61.0]
-    alone, bulk = (Distribution(work.DURATION_BUCKETS_SECONDS) for _ in range(2))
+    alone = Distribution(work.DURATION_BUCKETS_SECONDS)
+    bulk = Distributions(work.DURATION_BUCKETS_SECONDS, ("none", "all"))
     for value in values:
         alone.observe(value)
-    bulk.observe_all(np.array(values))
-    bulk.observe_all(np.array([]))
-    assert alone.counts == bulk.counts
-    assert alone.sum == pytest.approx(bulk.sum)
+    bulk.observe(np.ones(len(values), dtype=np.intp), np.array(values))
+    bulk.observe(np.array([], dtype=np.intp), np.array([]))
+    by_series = dict(bulk.items())
+    assert by_series["all"].counts == alone.counts
+    assert by_series["all"].sum == pytest.approx(alone.sum)
     assert alone.counts[0] == 2, "a bucket's bound belongs to it"
     assert alone.counts[-1] == 1
+    assert sum(by_series["none"].counts) == by_series["none"].sum == 0
 
 
 def test_calls_that_overlap_are_busy_once_and_fail_one_by_one():
