@@ -10,7 +10,7 @@ import structlog
 
 from consumer.errors import DependencyUnavailable
 from consumer.interfaces import DeadLetterWriter, ResultWriter, ScoreStore
-from consumer.lane import Lane, LaneState
+from consumer.lane import Hold, Lane, LaneState
 from consumer.metrics.telemetry import Telemetry
 from consumer.records import Message, ScoreEntry
 from consumer.sections import RedisMode
@@ -54,11 +54,11 @@ class Delivery:
         """
         writes = []
         if out.results:
-            writes.append(self._until_taken(lane, "results topic", lambda: self._write(lane, out.results)))
+            writes.append(self._until_taken(lane, Hold.RESULTS_TOPIC, lambda: self._write(lane, out.results)))
         if out.dead_letters:
-            writes.append(self._until_taken(lane, "dead-letter topic", lambda: self._bury(out.dead_letters)))
+            writes.append(self._until_taken(lane, Hold.DEAD_LETTER_TOPIC, lambda: self._bury(out.dead_letters)))
         if out.scores and self._mode is RedisMode.REQUIRED:
-            writes.append(self._until_taken(lane, "redis", lambda: self._cache(out.scores)))
+            writes.append(self._until_taken(lane, Hold.REDIS, lambda: self._cache(out.scores)))
         elif out.scores:
             writes.append(self._try_to_cache(out.scores))
         await asyncio.gather(*writes)
@@ -101,7 +101,7 @@ class Delivery:
             now = loop.time()
             self._cache_again_at = now + PAUSE_AFTER_LOSS * (now - began) if self._losing else now
 
-    async def _until_taken(self, lane: Lane, sink: str, write: Callable[[], Awaitable[object]]) -> None:
+    async def _until_taken(self, lane: Lane, sink: Hold, write: Callable[[], Awaitable[object]]) -> None:
         retry_seconds = FIRST_RETRY_SECONDS
         while lane.state is not LaneState.CLOSED:
             try:
@@ -114,6 +114,6 @@ class Delivery:
                 retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
             else:
                 if sink in lane.holds:
-                    log.info("released", lane=repr(lane), sink=sink)
+                    log.info("released", lane=repr(lane), sink=sink.value)
                 lane.holds.discard(sink)
                 return

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from itertools import islice
 
 from consumer.breaker import Breaker
@@ -29,6 +29,15 @@ class LaneState(Enum):
     OPEN = "open"
     CLOSING = "closing"
     CLOSED = "closed"
+
+
+class Hold(StrEnum):
+    """What a lane can wait for that is not this process."""
+
+    RESULTS_TOPIC = "results topic"
+    DEAD_LETTER_TOPIC = "dead-letter topic"
+    REDIS = "redis"
+    BREAKER = "breaker"
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +65,7 @@ class Lane:
         self.committed_records = 0
         self.charged_bytes = 0
         self.served_tokens = 0
-        self.holds: set[str] = set()
+        self.holds: set[Hold] = set()
         self.notes_read = False
         self.breaker = breaker
         self._memory = memory
@@ -74,7 +83,7 @@ class Lane:
 
     @property
     def held_by(self) -> str | None:
-        """What this lane waits for, by name (results topic, dead-letter topic, redis, breaker); None if nothing."""
+        """What this lane waits for, by name; None if nothing."""
         return ", ".join(sorted(self.holds)) or None
 
     @property

@@ -9,7 +9,7 @@ import structlog
 
 from consumer.clock import Clock
 from consumer.item import Item, ItemState
-from consumer.lane import Lane
+from consumer.lane import Hold, Lane
 from consumer.records import Outcome
 from consumer.stages.answer import Answerer
 from consumer.stages.prepare import refusal_for
@@ -48,14 +48,14 @@ class Settlement:
         held = lane.breaker.open
         if not lane.breaker.admits(outcome.code, now):
             lane.try_again()
-            self._tally.breaker_opens += "breaker" not in lane.holds
-            lane.holds.add("breaker")
+            self._tally.breaker_opens += Hold.BREAKER not in lane.holds
+            lane.holds.add(Hold.BREAKER)
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
         if lane.settle(item, outcome, now):
             self._emit_from(lane)
         if held:
-            lane.holds.discard("breaker")
+            lane.holds.discard(Hold.BREAKER)
             log.info("released by the breaker", lane=repr(lane), offset=item.offset)
             self._arrive(lane.items)
 

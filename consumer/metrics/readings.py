@@ -118,7 +118,7 @@ def _partitions(observed: Observed) -> Iterator[Reading]:
     for state, count in Counter(lane.state.value for lane in ledger.lanes.values()).items():
         yield Reading(surroundings.PARTITIONS, (state,), count)
     for hold, count in Counter(hold for lane in ledger.lanes.values() for hold in lane.holds).items():
-        yield Reading(surroundings.PARTITIONS_HELD, (surroundings.HOLDS[hold],), count)
+        yield Reading(surroundings.PARTITIONS_HELD, (hold.name.lower(),), count)
     yield Reading(surroundings.BREAKER_OPENS, (), observed.flow.tally.breaker_opens)
     yield Reading(surroundings.LAG_AGE, (), sampler.ends_age_seconds)
     yield Reading(surroundings.LAG_READS_FAILED, (), sampler.failed_reads)

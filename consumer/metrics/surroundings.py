@@ -1,16 +1,10 @@
 """Metrics of what stands around the work: partitions, the group, the sinks, the process."""
 
 from consumer.health import Condition, Lifecycle
+from consumer.lane import Hold
 from consumer.metrics.definition import counter, gauge, histogram
 from consumer.metrics.work import DURATION_BUCKETS_SECONDS
 
-HOLDS = {
-    "results topic": "results_topic",
-    "dead-letter topic": "dead_letter_topic",
-    "redis": "redis",
-    "breaker": "breaker",
-}
-"""What can hold a lane, by the name that the lane has for it."""
 SINKS = ("results", "dead_letters", "redis")
 PARTITION: dict[str, None] = {"topic": None, "partition": None}
 
@@ -28,7 +22,7 @@ PARTITIONS_HELD = gauge(
     "Above 0 for a minute: that topic or Redis does not take our writes, and nothing is lost meanwhile. breaker: most "
     "requests fail through this deployment's fault (a wrong model or revision?); one is tried every "
     "breaker.probe_seconds, and the first success lets the partition go on.",
-    reason=tuple(HOLDS.values()),
+    reason=tuple(hold.name.lower() for hold in Hold),
 )
 BREAKER_OPENS = counter(
     "breaker_opens",

@@ -7,7 +7,7 @@ import pytest
 from consumer.breaker import Breaker
 from consumer.errors import PartitionStuck
 from consumer.health import Condition, Health, Lifecycle, Watched
-from consumer.lane import Lane
+from consumer.lane import Hold, Lane
 from consumer.records import Outcome, SourceRecord, Standing, TopicPartition
 from consumer.sections import BreakerSettings, HealthSettings
 from consumer.windows import MemoryBudget
@@ -208,18 +208,18 @@ def test_an_engine_that_is_busy_for_long_but_gives_everything_back_is_not_stuck(
     assert observed.not_live() == set()
 
 
-@pytest.mark.parametrize("dependency", ["kafka", "redis", "breaker"])
-def test_a_held_lane_is_unready_by_name_and_never_stuck(observed: Observed, dependency: str) -> None:
+@pytest.mark.parametrize("hold", Hold)
+def test_a_held_lane_is_unready_by_name_and_never_stuck(observed: Observed, hold: Hold) -> None:
     lane = observed.assign()
     receive(lane, 1)
     observed.pass_time(STUCK_SECONDS - 1)
-    lane.holds.add(dependency)
+    lane.holds.add(hold)
     observed.pass_time(100 * STUCK_SECONDS)
     assert observed.not_live() == set()
     [reason] = observed.health.not_ready(observed.now)
     assert reason.condition is Condition.LANE_HELD
-    assert reason.detail.startswith(f"{dependency} holds <Lane requests[3]")
-    lane.holds.discard(dependency)
+    assert reason.detail.startswith(f"{hold} holds <Lane requests[3]")
+    lane.holds.discard(hold)
     observed.pass_time(STUCK_SECONDS)
     assert observed.not_ready() == set(), "the time under the hold does not count"
     observed.pass_time(2)
