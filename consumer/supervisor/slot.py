@@ -91,10 +91,13 @@ class Slot:
             exit_code, reason = await process.ended()
             if exit_code < 0 and self._joined_at is not None:
                 roster.hold_back(index, self._shared.clock.monotonic() + self._shared.remembered_seconds)
-            return End(exit_code, reason, self._ran_seconds())
+            end = End(exit_code, reason, self._ran_seconds())
         finally:
             self._longest_run_seconds = self.longest_run_seconds
             self._process = self._joined_at = None
+        # At once: nobody is to let join, or to wait for, a worker that is not there any more.
+        self.note_down(reason)
+        return end
 
     def join(self) -> None:
         """Let the worker, which is warm, join the group."""

@@ -62,7 +62,9 @@ class RestartUnit:
             if isinstance(verdict, GiveUp):
                 self._note_down(verdict.why)
                 raise GivenUp(verdict.exit_code, verdict.why)
-            log.warning("restarting", workers=[slot.plan.index for slot in self._slots], after=verdict.after_seconds)
+            log.warning(
+                "restarting", workers=[slot.plan.index for slot in self._slots], after_seconds=verdict.after_seconds
+            )
             self._note_down(f"{ends[0].reason}; starts again {verdict.after_seconds:g} s later")
             if await self._stops_within(verdict.after_seconds):
                 return []

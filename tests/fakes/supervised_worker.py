@@ -19,6 +19,7 @@ JOURNAL = Path(sys.argv[1])
 LIVES = {
     "refuse": "ends with 2 before it is warm",
     "fail": "raises before it is warm",
+    "fade": "ends with 4 when it is warm",
     "die": "ends with 3 once it has joined, and leaves a process behind",
     "deaf": "runs, and /livez says that it is not live",
     "slow": "is never warm",
@@ -57,6 +58,8 @@ async def work(now: str) -> int:
         if now == "slow":
             await asyncio.sleep(3600)
         note("warm")
+        if now == "fade":
+            return 4
         await supervisor.turn_to_join()
         supervisor.on_stop(drain.set)
         note("joined")

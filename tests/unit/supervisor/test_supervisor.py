@@ -14,8 +14,9 @@ from consumer.sections import Mps, WorkersSettings
 from consumer.supervisor import restarts, supervisor
 from consumer.supervisor.mps import CONTROL, check_mps
 from consumer.supervisor.process import _PR_SET_CHILD_SUBREAPER, inherit_orphans
+from consumer.supervisor.roster import Phase
 from tests.services.process import wait_until
-from tests.unit.supervisor.supervised import exit_code, supervised
+from tests.unit.supervisor.supervised import Supervised, exit_code, supervised
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +59,14 @@ async def test_a_dead_worker_comes_back_alone_and_nothing_of_it_is_left_behind(t
         [left] = [int(one["step"].split()[1]) for one in workers.journal if one["step"].startswith("left")]
         assert not is_there(left), "what the dead one had started is not even a zombie"
         assert workers.steps("started").count(0) == 1
+
+
+async def test_a_worker_that_dies_while_it_waits_to_join_is_down_at_once(tmp_path: Path) -> None:
+    """Under MPS the others may drain for long before it is started again, and meanwhile nobody must let it join."""
+    slot = Supervised(tmp_path, {0: ["fade"]}, ((),), {}).supervisor._slots[0]
+    end = await slot.live({})
+    assert end is not None
+    assert (end.exit_code, end.ran_seconds, slot.phase, slot.pid) == (4, 0, Phase.DOWN, None)
 
 
 async def test_a_worker_that_is_not_live_is_killed_and_comes_back(tmp_path: Path) -> None:
