@@ -71,7 +71,7 @@ class ModelCacheValues(Section):
     """The name of the PersistentVolumeClaim."""
     storage_class: str = ""
     """Of the claim that is made; default: the cluster's."""
-    access_modes: list[Literal["ReadWriteMany", "ReadWriteOnce", "ReadOnlyMany"]] = ["ReadWriteMany"]
+    access_modes: list[Literal["ReadWriteMany", "ReadWriteOnce"]] = ["ReadWriteMany"]
     """Of the claim that is made; more than one pod needs ReadWriteMany."""
     annotations: Labels = {}
     """Of the claim that is made; it is kept when the release is removed."""

@@ -30,6 +30,7 @@ def schema() -> dict[str, Any]:
     values["properties"]["global"] = {"type": "object"}
     _name_keys(definitions["ExistingSecretsValues"]["properties"]["settings"], secret_settings())
     _name_keys(definitions["PrometheusRuleValues"]["properties"]["alerts"], yaml.safe_load(ALERTS.read_text()))
+    _require_all(Values, values, definitions)
     document = {"$schema": "http://json-schema.org/draft-07/schema#", **values, "definitions": definitions}
     cleaned: dict[str, Any] = _cleaned(document)
     return cleaned
@@ -39,6 +40,16 @@ def _name_keys(mapping: dict[str, Any], names: Iterable[str]) -> None:
     """Let a mapping have these keys alone. Of `propertyNames` Helm's validator would report a wrong place."""
     mapping["properties"] = dict.fromkeys(names, mapping["additionalProperties"])
     mapping["additionalProperties"] = False
+
+
+def _require_all(model: type[BaseModel], described: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """A value set to null is taken away by Helm; templates need those that have a default other than null."""
+    described["required"] = [
+        field.alias or name for name, field in model.model_fields.items() if field.get_default() is not None
+    ]
+    for field in model.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            _require_all(field.annotation, definitions[field.annotation.__name__], definitions)
 
 
 def secret_settings() -> list[str]:

@@ -14,6 +14,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     # What is missing
     ({"image": {"repository": ""}}, "image.repository is empty: build the Dockerfile, push the image"),
     ({"config": {"kafka": {"bootstrap_servers": ""}}}, "config.kafka.bootstrap_servers is empty: set host:port"),
+    (
+        {"image": {"repository": "registry.example/scorestream:1"}},
+        "leave its tag out and set image.tag, or image.digest",
+    ),
     ({"config": {"engine": {"model": ""}}}, "config.engine.model is empty: set a Hugging Face name"),
     ({"config": {"redis": {"url": ""}}}, "redis.url is nowhere: set config.redis.url, or existingSecrets"),
     # Settings that do not exist, or are something else
@@ -40,6 +44,8 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "/existingSecrets/settings': additional properties 'redis.ulr' not allowed",
     ),
     ({"existingSecrets": {"settings": {"redis.url": {"name": "a"}}}}, "missing property 'key'"),
+    ({"metrics": None}, "missing property 'metrics'"),
+    ({"probes": {"liveness": None}}, "/probes': missing property 'liveness'"),
     # Secrets where others can read them
     (
         {"config": {"redis": {"url": "rediss://worker:hunter2@redis:6379/0"}}},
@@ -107,6 +113,9 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"resources": {"claims": [{"name": "gpu"}]}}, "resources.claims is set and gpu.count is 1: set gpu.count to 0"),
     ({"extraPodSpec": {"volumes": []}}, "extraPodSpec.volumes is the chart's own: use the value for it"),
     ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels.app.kubernetes.io/name is the chart's own"),
+    ({"commonLabels": {"helm.sh/chart": "x"}}, "commonLabels.helm.sh/chart is the chart's own"),
+    ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "extraVolumes has tmp, which is the chart's own"),
+    ({"podSecurityContext": {"runAsUser": 0}}, "podSecurityContext.runAsUser is 0: set another"),
     # Scaling
     ({"autoscaling": {"mode": "both"}}, "value must be one of 'none', 'keda', 'hpa'"),
     ({"autoscaling": {"mode": "keda"}}, "recordsPerSecondPerWorker is empty: measure it with `scorestream bench`"),
@@ -129,6 +138,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "maxSurge and maxUnavailable are both 0: set one of them to 1",
     ),
     ({"podDisruptionBudget": {"maxUnavailable": "0%"}}, "podDisruptionBudget.maxUnavailable is 0: set at least 1"),
+    (
+        {"networkPolicy": {"enabled": True}, "config": {"kafka": {"bootstrap_servers": "kafka"}}},
+        "networkPolicy.kafka.ports is empty and config.kafka.bootstrap_servers names no port: set one of them",
+    ),
     (
         {
             "networkPolicy": {"enabled": True},

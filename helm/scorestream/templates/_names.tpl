@@ -34,14 +34,23 @@ app.kubernetes.io/component: worker
 {{- end -}}
 
 {{- define "scorestream.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{ include "scorestream.releaseLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: scorestream
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- include "scorestream.labelsAnd" (list . dict) -}}
+{{- end -}}
+
+{{/* Of any object, and more of this one: (list . .Values.podMonitor.labels). What is said for one wins. */}}
+{{- define "scorestream.labelsAnd" -}}
+{{- $root := first . -}}
+{{- $labels := include "scorestream.releaseLabels" $root | fromYaml -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/part-of" "scorestream" -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- merge (dict) $labels (last .) $root.Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{/* Of the pods; no version: an upgrade of the chart alone would replace pods that are the same. */}}
+{{- define "scorestream.podLabels" -}}
+{{- merge (include "scorestream.selectorLabels" . | fromYaml) .Values.podLabels .Values.commonLabels | toYaml -}}
 {{- end -}}
 
 {{- define "scorestream.image" -}}

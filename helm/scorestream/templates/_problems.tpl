@@ -17,6 +17,8 @@ what the worker's settings must satisfy among themselves, the worker says at its
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
 {{- if not .Values.image.repository }}
 image.repository is empty: build the Dockerfile, push the image, and name it here
+{{- else if regexMatch "(@|:[^/]*$)" .Values.image.repository }}
+image.repository is {{ .Values.image.repository }}: leave its tag out and set image.tag, or image.digest
 {{- end }}
 {{- if not (dig "kafka" "bootstrap_servers" "" .Values.config) }}
 config.kafka.bootstrap_servers is empty: set host:port of your brokers, comma-separated
@@ -139,10 +141,20 @@ resources.claims is set and gpu.count is {{ .Values.gpu.count }}: set gpu.count 
 extraPodSpec.{{ $field }} is the chart's own: use the value for it, see values.yaml
 {{- end }}
 {{- end }}
-{{- range $label, $_ := .Values.podLabels }}
-{{- if hasPrefix "app.kubernetes.io/" $label }}
-podLabels.{{ $label }} is the chart's own: choose another name
+{{- range $where := list "podLabels" "commonLabels" }}
+{{- range $label, $_ := get $.Values $where }}
+{{- if or (hasPrefix "app.kubernetes.io/" $label) (eq $label "helm.sh/chart") }}
+{{ $where }}.{{ $label }} is the chart's own: choose another name
 {{- end }}
+{{- end }}
+{{- end }}
+{{- range .Values.extraVolumes }}
+{{- if has .name (list "config" "models" "home" "tmp" "shared-memory") }}
+extraVolumes has {{ .name }}, which is the chart's own: choose another name
+{{- end }}
+{{- end }}
+{{- if eq (toString .Values.podSecurityContext.runAsUser) "0" }}
+podSecurityContext.runAsUser is 0: set another, because the worker does not need to be root; the image's user is 2000
 {{- end }}
 {{- end -}}
 
@@ -183,6 +195,9 @@ podDisruptionBudget.maxUnavailable is 0: set at least 1, or no node with a worke
 {{- if and (get $.Values.metrics $what).enabled (not ($.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
 metrics.{{ $what }}.enabled is true and the cluster does not know monitoring.coreos.com/v1: install the Prometheus operator; to render without a cluster add --api-versions monitoring.coreos.com/v1
 {{- end }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled (not (include "scorestream.kafkaPorts" .)) }}
+networkPolicy.kafka.ports is empty and config.kafka.bootstrap_servers names no port: set one of them
 {{- end }}
 {{- if and .Values.networkPolicy.enabled (not (include "scorestream.redisPorts" .)) }}
 networkPolicy.redis.ports is empty and redis.url stands in a Secret: set the port of Redis
