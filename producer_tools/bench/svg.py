@@ -32,9 +32,9 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float]]], unit: str) -> str:
     names = list(dict.fromkeys(name for _, parts in rows for name in parts))
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     longest = max((sum(parts.values()) for _, parts in rows), default=0.0) or 1.0
-    drawn = _legend(colour)
-    for number, (label, parts) in enumerate(rows, start=1):
-        y, x = number * _ROW, float(_LEFT)
+    drawn, top = _legend(colour)
+    for number, (label, parts) in enumerate(rows):
+        y, x = top + number * _ROW, float(_LEFT)
         drawn.append(_text(_LEFT - 8, y + 15, label, "end"))
         for name, value in parts.items():
             width = (WIDTH - _LEFT - _RIGHT) * value / longest
@@ -45,17 +45,17 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float]]], unit: str) -> str:
             )
             x += width
         drawn.append(_text(x + 6, y + 15, f"{sum(parts.values()):.3g} {unit}"))
-    return _svg(drawn, (len(rows) + 1) * _ROW + 4)
+    return _svg(drawn, top + len(rows) * _ROW + 4)
 
 
 def percentiles(curves: Mapping[str, Sequence[tuple[float, int]]]) -> str:
     """Latency by percentile, as HDR plots show it: each nine takes as much room. Curves are buckets (ms, count)."""
-    left, top, height, width = 70, 24, 300, WIDTH - 100
+    left, height, width = 70, 300, WIDTH - 100
     nines = max((math.log10(sum(count for _, count in curve)) for curve in curves.values() if curve), default=1.0)
     nines = max(1.0, nines)
     most = max((upper for curve in curves.values() for upper, _ in curve), default=1.0)
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(curves)}
-    drawn = _legend(colour)
+    drawn, top = _legend(colour)
     for step in range(5):
         y = top + height - height * step / 4
         drawn.append(f'<line x1="{left}" y1="{y}" x2="{left + width}" y2="{y}" stroke="#ddd"/>')
@@ -75,13 +75,17 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, int]]]) -> str:
     return _svg(drawn, top + height + 24)
 
 
-def _legend(colour: Mapping[str, str]) -> list[str]:
-    drawn, x = [], 4.0
+def _legend(colour: Mapping[str, str]) -> tuple[list[str], int]:
+    """As many lines as it takes, and their height."""
+    drawn, x, y = [], 4.0, 0
     for name, fill in colour.items():
-        drawn.append(f'<rect x="{x:.0f}" y="3" width="12" height="12" fill="{fill}"/>')
-        drawn.append(_text(x + 17, 14, name))
-        x += 40 + 7 * len(name)
-    return drawn
+        room = 40 + 7 * len(name)
+        if x > 4 and x + room > WIDTH:  # noqa: PLR2004 - something stands in this line already
+            x, y = 4.0, y + _ROW
+        drawn.append(f'<rect x="{x:.0f}" y="{y + 3}" width="12" height="12" fill="{fill}"/>')
+        drawn.append(_text(x + 17, y + 14, name))
+        x += room
+    return drawn, y + _ROW
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:

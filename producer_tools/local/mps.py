@@ -36,13 +36,15 @@ async def mps_daemon(folder: Path) -> AsyncIterator[dict[str, str]]:
 
 
 async def _control(found_by: dict[str, str], *arguments: str, said: bytes = b"") -> None:
+    # A daemon that sees fewer GPUs numbers them anew, and its clients' numbers would mean other devices.
+    everything = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     process = await asyncio.create_subprocess_exec(
         CONTROL,
         *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
-        env=os.environ | found_by,
+        env=everything | found_by,
     )
     await process.communicate(said)
     if process.returncode:
