@@ -134,7 +134,7 @@ class SuiteRun:
         for one in self._suite.deployments:
             if "engine" in one.measure:
                 for engines in one.engine_counts:
-                    yield f"{one.name}: {engines} engines alone", partial(self._engines, one, engines)
+                    yield f"{one.name}: engines alone, {engines}", partial(self._engines, one, engines)
             if {"engine", "one_at_a_time"} <= set(one.measure):
                 yield f"{one.name}: one engine, one request at a time", partial(self._lone_engine, one)
             if self._suite.backlog and "pipeline" in one.measure:

@@ -59,7 +59,7 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, int]]]) -> str:
     for step in range(5):
         y = top + height - height * step / 4
         drawn.append(f'<line x1="{left}" y1="{y}" x2="{left + width}" y2="{y}" stroke="#ddd"/>')
-        drawn.append(_text(left - 6, y + 4, f"{most * step / 4:.3g} ms", "end"))
+        drawn.append(_text(left - 6, y + 4, _milliseconds(most * step / 4), "end"))
     for exponent in range(int(nines) + 1):
         x = left + width * exponent / nines
         drawn.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + height}" stroke="#eee"/>')
@@ -71,8 +71,15 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, int]]]) -> str:
             seen += count
             share = math.log10(total / max(total - seen, 1))
             points.append(f"{left + width * min(share, nines) / nines:.1f},{top + height * (1 - upper / most):.1f}")
-        drawn.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour[name]}" stroke-width="2"/>')
+        # Colours come again, then broken.
+        broken = ' stroke-dasharray="6 3"' if list(curves).index(name) >= len(COLOURS) else ""
+        line = f'fill="none" stroke="{colour[name]}" stroke-width="2"{broken}'
+        drawn.append(f'<polyline points="{" ".join(points)}" {line}/>')
     return _svg(drawn, top + height + 24)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"  # noqa: PLR2004 - else it would have an exponent
 
 
 def _legend(colour: Mapping[str, str]) -> tuple[list[str], int]:

@@ -7,7 +7,8 @@ import pytest
 from consumer.adapters import vllm_versions
 from consumer.errors import SettingsInvalid
 from consumer.model.recognise import recognise
-from consumer.sections import EngineSettings
+from consumer.sections import EngineSettings, RerankerSettings
+from tests.models.decoders import with_head
 
 
 @pytest.mark.parametrize("release", ["0.26.0", "0.31.1+cu130"])
@@ -31,3 +32,17 @@ def test_an_embedding_model_has_no_such_head(minilm_embed: Path, monkeypatch: py
     settings = EngineSettings(model=str(minilm_embed))
     monkeypatch.setattr(vllm_versions.vllm, "__version__", "0.26.0")
     assert vllm_versions.engine_arguments(settings, recognise(settings))["runner"] == "pooling"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_common_beginnings_are_computed_once_where_the_model_allows_it_and_settings_do_not_forbid_it(
+    minilm_embed: Path, wanted: bool
+):
+    reranker = RerankerSettings(template="{query}<|im_end|>{document}")
+    decoder = EngineSettings(model=str(with_head("Qwen3")), reranker=reranker, prefix_caching=wanted)
+    encoder = EngineSettings(model=str(minilm_embed), prefix_caching=wanted)
+    chosen = [vllm_versions.engine_arguments(one, recognise(one)) for one in (decoder, encoder)]
+    assert [one["enable_prefix_caching"] for one in chosen] == [wanted, False]
+    forbidden = encoder.model_copy(update={"args": {"enable_prefix_caching": True}})
+    with pytest.raises(SettingsInvalid, match=r"set engine\.prefix_caching"):
+        vllm_versions.engine_arguments(forbidden, recognise(forbidden))
