@@ -54,22 +54,27 @@ def bench(
 
     Starts its own broker and worker (engine settings from the environment, else the packaged MiniLM).
     """
+    from pydantic import ValidationError
+
     from producer_tools.bench import existing as running_already
     from producer_tools.bench.mixes import NAMED, WordsMix
     from producer_tools.bench.run import run_suite
-    from producer_tools.bench.suite import Deployment, Suite, read_suite
+    from producer_tools.bench.suite import Suite, problems, read_suite
     from producer_tools.load import Target
 
     custom = WordsMix("words", task_named(task), items, words)
     settings = dict(_setting(one) for one in setting or ())
     measured = [*(["engine"] if ceiling else []), "pipeline", *(["one_at_a_time"] if lone else [])]
-    deployment = Deployment.model_validate(
-        {"name": "as set", "workers": workers, "engines": engines, "mps": mps, "measure": measured}
-    )
-    chosen = Suite(
-        settings=settings, mixes=mix or [custom.name], requests=requests, warmup=warmup, concurrency=concurrency,
-        rate=rate, backlog=backlog, seed=seed, transformers=transformers, deployments=[deployment],
-    )  # fmt: skip
+    deployment = {"name": "as set", "workers": workers, "engines": engines, "mps": mps, "measure": measured}
+    asked = {
+        "settings": settings, "mixes": mix or [custom.name], "requests": requests, "warmup": warmup, "seed": seed,
+        "concurrency": concurrency, "rate": rate, "backlog": backlog, "transformers": transformers,
+        "deployments": [deployment],
+    }  # fmt: skip
+    try:
+        chosen = Suite.model_validate(asked)
+    except ValidationError as invalid:
+        raise typer.BadParameter("; ".join(problems(invalid))) from None
     mixes = {**NAMED, custom.name: custom}
 
     def show(report: Report) -> None:

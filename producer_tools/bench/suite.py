@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from producer_tools.bench.mixes import NAMED
 from producer_tools.console import ToolFailure
@@ -73,6 +73,13 @@ class Suite(_Part):
     """Nothing new begins after so long; what was left out is in the report."""
     deployments: Annotated[list[Deployment], Field(min_length=1)]
 
+    @model_validator(mode="after")
+    def check_backlog(self) -> Self:
+        """There must be something left to measure behind the warm-up."""
+        if 0 < self.backlog <= self.warmup:
+            raise ValueError(f"backlog is {self.backlog}: set it above warmup ({self.warmup})")
+        return self
+
     def requests_of(self, mix: str) -> int:
         """How many requests of a mix are measured."""
         return self.requests if isinstance(self.requests, int) else self.requests.get(mix, 2000)
@@ -86,5 +93,12 @@ def read_suite(file: Path, settings: Mapping[str, Any] = MappingProxyType({})) -
     except (OSError, yaml.YAMLError) as unreadable:
         raise ToolFailure(f"{file}: {unreadable}") from None
     except ValidationError as invalid:
-        lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in invalid.errors(include_url=False)]
-        raise ToolFailure("\n".join([f"{file}:", *lines])) from None
+        raise ToolFailure("\n".join([f"{file}:", *problems(invalid)])) from None
+
+
+def problems(invalid: ValidationError) -> list[str]:
+    """One line for each."""
+    return [
+        f"{'.'.join(map(str, one['loc'])) or 'suite'}: {one['msg'].removeprefix('Value error, ')}"
+        for one in invalid.errors(include_url=False)
+    ]

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from consumer.settings import load_settings
 from producer_tools.bench.mixes import NAMED, FanOutMix, Tokenisation
@@ -12,6 +13,7 @@ from producer_tools.bench.page import as_page
 from producer_tools.bench.report import Kind, Measurement, Report
 from producer_tools.bench.suite import Deployment, Suite, read_suite
 from producer_tools.bench.table import as_table
+from producer_tools.cli import app
 from producer_tools.console import ToolFailure, stdout_console
 from schemas.wire import RequestLimits, parse_request
 
@@ -119,3 +121,12 @@ def test_a_suite_is_read_and_its_mistakes_are_named(tmp_path: Path) -> None:
     file.write_text("mixes: [shortest]\ndeployments: []\ncolour: red\n")
     with pytest.raises(ToolFailure, match=r"(?s)mixes\.0.*deployments.*colour"):
         read_suite(file)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(["--mix", "shortest"], "mixes.0"), (["--backlog", "200", "--warmup", "200"], "above warmup")]
+)
+def test_a_wrong_option_of_the_bench_is_a_usage_error(options: list[str], said: str) -> None:
+    ended = CliRunner().invoke(app, ["bench", *options])
+    assert ended.exit_code == 2
+    assert said in ended.output

@@ -19,6 +19,6 @@ def test_the_commands_are_known_without_loading_what_they_need() -> None:
 
 
 def test_no_tool_needs_the_worker_or_its_engine() -> None:
-    modules = "producer_tools.bench, producer_tools.demo.run, producer_tools.publish, producer_tools.replay"
-    more = "producer_tools.get, producer_tools.watch, producer_tools.verify.report"
+    modules = "producer_tools.bench.run, producer_tools.tune.run, producer_tools.demo.run, producer_tools.publish"
+    more = "producer_tools.replay, producer_tools.get, producer_tools.watch, producer_tools.verify.report"
     assert not loaded(f"import {modules}, {more}") & set(HEAVY)
