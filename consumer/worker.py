@@ -66,6 +66,7 @@ class Worker:
         self._health = Health(settings.health, settings.kafka.rebalance_timeout_seconds, self._clock.monotonic())
         self._exposition = Exposition(self._health, self._clock, engine_version(settings.engine))
         self._asked_to_stop = asyncio.Event()
+        self._signalled = False
 
     async def run(self) -> None:
         """Until drained. Raises SettingsInvalid before joining the group, EngineDead, or whatever crashed the flow."""
@@ -243,8 +244,9 @@ class Worker:
             loop.add_signal_handler(number, react, number)
 
     def _stop(self, number: signal.Signals) -> None:
-        if self._asked_to_stop.is_set():
+        if self._signalled:
             _abort(number)
+        self._signalled = True
         self._asked_to_stop.set()
 
     def _enter(self, state: Lifecycle, **facts: object) -> None:

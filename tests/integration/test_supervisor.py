@@ -1,5 +1,6 @@
 """`scorestream run --workers N` on Apache Kafka and Redis: real processes, seen from outside."""
 
+import os
 import signal
 from collections import Counter
 from pathlib import Path
@@ -76,18 +77,20 @@ async def test_when_the_supervisor_is_killed_its_workers_drain_and_end_by_themse
     await assert_all_was_committed_once(case)
 
 
-async def test_a_second_signal_ends_every_process_at_once(make_case: MakeCase):
-    """The first cannot be obeyed soon: the engine has something that takes longer."""
+async def test_a_signal_to_every_process_drains_and_a_second_one_ends_them_all_at_once(make_case: MakeCase):
+    """As systemd sends it. The first cannot be obeyed soon: the engine has something that takes longer."""
     case = await make_case(settings=LONG_SESSION | {"shutdown.drain_seconds": 60})
     together = supervisor(case, 2)
     await together.start()
     pids = (await together.ask()).pids
     await publish_everywhere(case, 1, first=0, document=" ".join(["!wait"] * 60))
-    together.send(signal.SIGTERM)
+    for pid in (together.pid, *pids.values()):
+        os.kill(pid, signal.SIGTERM)
     await wait_until(lambda: len(together.told("draining")) == 2, "both drain")
     assert (await together.ask()).problem == "draining"
     together.send(signal.SIGTERM)
     assert await together.wait(10) == 1
+    assert together.told("worker ended") == [], "nobody had quit before"
     await wait_until(lambda: not any(map(is_alive, pids.values())), "they are gone")
 
 
