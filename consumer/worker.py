@@ -277,8 +277,8 @@ async def _restarted(settings: Settings, card: ModelCard) -> ScoringEngine:
 def _collect_seldom() -> None:
     """Let the garbage collector leave alone what lives as long as the process, and look at the rest less often.
 
-    At Python's own thresholds it took 36 us of each short request (of 240, without an engine), half of that in full
-    collections of 60 ms during which nothing else runs, and vLLM's modules make those several times longer. So: 2 us.
+    At Python's own thresholds it took about 30 us of each short request (of 240, without an engine), half of that in
+    full collections of 60 ms, during which nothing else runs, and vLLM's modules make those longer. So: below 4 us.
     """
     gc.collect()
     gc.freeze()
