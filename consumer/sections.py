@@ -128,7 +128,8 @@ class RedisSettings(_Section):
     """The cache that readers read."""
 
     url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
-    """redis://, rediss:// or unix:// URL."""
+    """redis://host:port/db, redis+sentinel://host:port,host:port/service/db, redis+cluster://host:port,host:port, each
+    encrypted as rediss://, or unix://path."""
     security: RedisSecurity = RedisSecurity()
     """Encryption and credentials, beside what stands in the URL."""
     prefix: str = "score:"

@@ -72,7 +72,9 @@ def get(
     wait_seconds = timeout if wait else 0.0
     match source:
         case "redis":
-            finding = tool.get_from_redis(id, url=redis_url, prefix=prefix, wait_seconds=wait_seconds)
+            finding = tool.get_from_redis(
+                id, server=options.redis_server(redis_url), prefix=prefix, wait_seconds=wait_seconds
+            )
         case "topic":
             finding = tool.get_from_topic(
                 id, brokers=options.brokers(bootstrap_servers), topic=result_topic, wait_seconds=wait_seconds
@@ -131,7 +133,7 @@ def verify(
 
     topics = tool.Topics(request_topic, result_topic, dead_letter_topic)
     brokers = options.brokers(bootstrap_servers)
-    cache = Cache(redis_url, prefix, ttl_seconds) if redis else None
+    cache = Cache(options.redis_server(redis_url), prefix, ttl_seconds) if redis else None
 
     async def judge() -> None:
         done = await tool.audit(brokers, topics, wait_seconds=timeout if wait else 0.0, cache=cache, note=say)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-import redis.asyncio
-
+from producer_tools.cache import connected
 from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.redis import RedisClient, RedisServer
 from producer_tools.console import ToolFailure, stdout_console, write_lines
 from producer_tools.coordinates import header
 from producer_tools.kafka import follow, open_reader, read_spans, spans_of
@@ -19,14 +19,14 @@ HINT_SECONDS = 1.0
 """A lost hint, or a worker that sends none, delays the answer by no more than this."""
 
 
-async def get_from_redis(request_id: str, *, url: str, prefix: str, wait_seconds: float) -> bytes | None:
+async def get_from_redis(request_id: str, *, server: RedisServer, prefix: str, wait_seconds: float) -> bytes | None:
     """The result's bytes, None when it is not there within `wait_seconds`. Raises RedisError, ToolFailure.
 
     Subscribes before it looks: a result written in between is not missed. The message is a hint that may be lost, so
     the last word is a GET.
     """
     key = f"{prefix}{request_id}"
-    async with _connect(url) as client:
+    async with connected(server) as client:
         if wait_seconds <= 0:
             return await _get(client, key)
         async with client.pubsub() as hints:
@@ -75,14 +75,7 @@ def show(value: bytes | None, request_id: str) -> None:
         write_lines(value)
 
 
-def _connect(url: str) -> redis.asyncio.Redis:
-    try:
-        return redis.asyncio.from_url(url, socket_connect_timeout=5)
-    except ValueError as refused:
-        raise ToolFailure(f"--redis-url: {refused}") from None
-
-
-async def _get(client: redis.asyncio.Redis, key: str) -> bytes | None:
+async def _get(client: RedisClient, key: str) -> bytes | None:
     value = await client.get(key)
     if isinstance(value, str):
         raise TypeError("redis decodes responses though it was not asked to: this is a bug")

@@ -24,6 +24,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.refusal import why_all_refused
 from producer_tools.console import ToolFailure
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -74,7 +75,7 @@ async def open_reader(brokers: Brokers) -> AsyncIterator[AIOKafkaConsumer]:
         await reader.start()
     except KafkaConnectionError as unreachable:
         await reader.stop()
-        raise ToolFailure(f"no Kafka broker answers at {brokers.bootstrap_servers}: {unreachable}") from None
+        raise await _not_connected(brokers, unreachable) from None
     try:
         yield reader
     finally:
@@ -273,7 +274,7 @@ async def open_publisher(
         await producer.start()
     except KafkaConnectionError as unreachable:
         await producer.stop()
-        raise ToolFailure(f"no Kafka broker answers at {brokers.bootstrap_servers}: {unreachable}") from None
+        raise await _not_connected(brokers, unreachable) from None
     try:
         yield Publisher(producer, acknowledged)
     finally:
@@ -287,3 +288,10 @@ def _options(brokers: Brokers) -> dict[str, Any]:
         return brokers.client_options
     except Unusable as unusable:
         raise ToolFailure(f"kafka.security: {unusable}") from unusable
+
+
+async def _not_connected(brokers: Brokers, error: KafkaConnectionError) -> ToolFailure:
+    """What each address does, and the fix: the client says neither."""
+    reasons = await why_all_refused(brokers)
+    told = "; ".join(f"{one.found}: {one.fix}" for one in reasons) or str(error)
+    return ToolFailure(f"no Kafka broker lets this tool in: {told}")

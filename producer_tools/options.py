@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from producer_tools.connections.kafka import Brokers
+    from producer_tools.connections.redis import RedisServer
 
 BootstrapServers = Annotated[
     str,
@@ -20,7 +21,11 @@ DeadLetterTopic = Annotated[
 ]
 RedisUrl = Annotated[
     str,
-    typer.Option(envvar="SCORESTREAM_REDIS__URL", help="redis://, rediss:// or unix:// URL.", show_envvar=True),
+    typer.Option(
+        envvar="SCORESTREAM_REDIS__URL",
+        help="redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL.",
+        show_envvar=True,
+    ),
 ]
 RedisPrefix = Annotated[
     str, typer.Option("--prefix", envvar="SCORESTREAM_REDIS__PREFIX", help="Key prefix of the results in Redis.")
@@ -51,5 +56,16 @@ def brokers(bootstrap_servers: str) -> Brokers:
 
     try:
         return Brokers(bootstrap_servers, kafka_security())
+    except ValueError as invalid:
+        raise typer.BadParameter(str(invalid)) from None
+
+
+def redis_server(url: str) -> RedisServer:
+    """As `brokers`. Raises typer.BadParameter."""
+    from producer_tools.connections.environment import redis_security  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.connections.redis import RedisServer  # noqa: PLC0415 - keeps `--help` light
+
+    try:
+        return RedisServer(url, redis_security())
     except ValueError as invalid:
         raise typer.BadParameter(str(invalid)) from None

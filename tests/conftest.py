@@ -17,6 +17,7 @@ from tests.services import process
 from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode, create_topics
 from tests.services.redis import RedisNode
+from tests.services.secured_redis import RedisClusterNodes
 
 # A busy machine is not a defect of the code under test.
 hypothesis.settings.register_profile("scorestream", deadline=None)
@@ -60,6 +61,15 @@ async def redis(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Redis
     await node.start()
     yield node
     await node.stop()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RedisClusterNodes]:
+    """One Redis cluster for the whole session."""
+    nodes = RedisClusterNodes(tmp_path_factory.mktemp("redis-cluster"))
+    await nodes.start()
+    yield nodes
+    await nodes.stop()
 
 
 @pytest_asyncio.fixture(scope="session")

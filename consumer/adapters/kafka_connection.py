@@ -17,7 +17,7 @@ from consumer.sections import KafkaSettings
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.passwords import password_of
-from producer_tools.connections.refusal import Refusal, why_refused
+from producer_tools.connections.refusal import Refusal, why_all_refused
 
 _LOOK_SECONDS = 1.0
 """Between two looks; what has no answer takes longer."""
@@ -39,10 +39,7 @@ def follow_credentials(kafka: KafkaSettings, member: AIOKafkaConsumer | AIOKafka
 
 async def refusals(kafka: KafkaSettings) -> list[Refusal]:
     """Why each address does not let this worker in; none when one of them does. Bounded; never raises."""
-    addresses = [address.strip() for address in kafka.bootstrap_servers.split(",")]
-    found = await asyncio.gather(*(why_refused(address, kafka.security) for address in addresses))
-    refused = [refusal for refusal in found if refusal is not None]
-    return refused if len(refused) == len(addresses) else []
+    return await why_all_refused(Brokers(kafka.bootstrap_servers, kafka.security))
 
 
 class Connecting:

@@ -17,8 +17,8 @@ from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticatio
 from aiokafka.protocol.metadata import MetadataRequest
 
 from producer_tools.connections.files import Unusable
-from producer_tools.connections.kafka import PLAINTEXT, connection_options
-from producer_tools.connections.settings import KafkaSecurity, SaslMechanism, SecurityProtocol
+from producer_tools.connections.kafka import PLAINTEXT, Brokers, connection_options
+from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, SaslMechanism, SecurityProtocol
 from producer_tools.connections.tokens import TokenUnavailable
 
 STEP_SECONDS = 5.0
@@ -34,6 +34,14 @@ class Refusal:
 
     found: str
     fix: str
+
+
+async def why_all_refused(brokers: Brokers) -> list[Refusal]:
+    """Why each address does not let a client in; none when one of them does. Bounded; never raises."""
+    addresses = [address.strip() for address in brokers.bootstrap_servers.split(",")]
+    found = await asyncio.gather(*(why_refused(address, brokers.security) for address in addresses))
+    refused = [refusal for refusal in found if refusal is not None]
+    return refused if len(refused) == len(addresses) else []
 
 
 async def why_refused(address: str, security: KafkaSecurity) -> Refusal | None:
@@ -72,7 +80,7 @@ async def _try_tls(host: str, port: int, security: KafkaSecurity) -> Refusal | N
     except Unusable as unusable:
         return Refusal(str(unusable), "set the files under kafka.security right")
     except ssl.SSLCertVerificationError as error:
-        return _distrusted(error, security)
+        return distrusted(error, security, "kafka.security", "kafka.bootstrap_servers")
     except (OSError, TimeoutError) as error:
         if await _speaks_kafka(host, port):
             return Refusal(
@@ -83,20 +91,6 @@ async def _try_tls(host: str, port: int, security: KafkaSecurity) -> Refusal | N
             "compare the TLS versions and ciphers of both sides; the broker's log says more",
         )
     return None
-
-
-def _distrusted(error: ssl.SSLCertVerificationError, security: KafkaSecurity) -> Refusal:
-    found = f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
-    if "mismatch" in error.verify_message:
-        return Refusal(
-            found,
-            "set kafka.bootstrap_servers to a name that stands in the certificate, or have a certificate made for this "
-            "one; kafka.security.check_hostname=false gives the check up",
-        )
-    if "expired" in error.verify_message or "not yet valid" in error.verify_message:
-        return Refusal(found, "renew the broker's certificate, or set this machine's clock right")
-    trusted = "the system's authorities" if security.ca_file is None else str(security.ca_file)
-    return Refusal(found, f"set kafka.security.ca_file to the authority that signed it; {trusted} did not")
 
 
 async def _try_kafka(host: str, port: int, security: KafkaSecurity) -> Refusal | None:
@@ -194,3 +188,20 @@ async def _dial(host: str, port: int, context: ssl.SSLContext | None) -> None:
     async with asyncio.timeout(STEP_SECONDS):
         _, writer = await asyncio.open_connection(host, port, ssl=context)
     writer.close()
+
+
+def distrusted(
+    error: ssl.SSLCertVerificationError, security: KafkaSecurity | RedisSecurity, section: str, address: str
+) -> Refusal:
+    """A server's certificate that does not pass; `section` and `address`: the settings of files and server."""
+    found = f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
+    if "mismatch" in error.verify_message:
+        return Refusal(
+            found,
+            f"set {address} to a name that stands in the certificate, or have a certificate made for this one; "
+            f"{section}.check_hostname=false gives the check up",
+        )
+    if "expired" in error.verify_message or "not yet valid" in error.verify_message:
+        return Refusal(found, "renew the server's certificate, or set this machine's clock right")
+    trusted = "the system's authorities" if security.ca_file is None else str(security.ca_file)
+    return Refusal(found, f"set {section}.ca_file to the authority that signed it; {trusted} did not")

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from producer_tools import options
 from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.redis import RedisServer
 from producer_tools.console import Mismatch, ToolFailure
 from producer_tools.demo import page
 from producer_tools.demo.corpus import QUESTIONS, collect_docstrings
@@ -130,7 +131,7 @@ def _show(console: Console, scored: _Scored) -> None:
 
 async def _verify(console: Console, services: Services) -> None:
     page.phase(console, 5, "Verification", "From outside, from the topics and Redis alone: scorestream verify --redis")
-    cache = Cache(services.redis_url, options.REDIS_PREFIX, options.TTL_SECONDS)
+    cache = Cache(RedisServer(services.redis_url), options.REDIS_PREFIX, options.TTL_SECONDS)
     outcome = await audit(
         Brokers(services.bootstrap_servers), TOPICS, wait_seconds=VERIFY_SECONDS, cache=cache, note=lambda _text: None
     )

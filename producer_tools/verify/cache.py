@@ -9,9 +9,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import redis.asyncio
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from redis.asyncio.cluster import RedisCluster
 
+from producer_tools.cache import connected
+from producer_tools.connections.redis import RedisClient, RedisServer
 from producer_tools.coordinates import Coordinates, header, source_of
 from producer_tools.kafka import read_spans, spans_of
 from producer_tools.verify.tally import Finding, Findings, Tally
@@ -28,7 +30,7 @@ LOOK_AGAIN_SECONDS = 2.0
 class Cache:
     """Where readers look. `ttl_seconds`: the worker's, for requests that name none."""
 
-    url: str
+    server: RedisServer
     prefix: str
     ttl_seconds: int
 
@@ -36,7 +38,7 @@ class Cache:
 class _Lookup:
     """Compares batch after batch, remembering 8 bytes per result and the few that need a second look."""
 
-    def __init__(self, client: redis.asyncio.Redis, findings: Findings) -> None:
+    def __init__(self, client: RedisClient, findings: Findings) -> None:
         self._client = client
         self._findings = findings
         self._on_topic = array("Q")
@@ -76,7 +78,11 @@ class _Lookup:
                 self._findings.add(Finding.REDIS_DIFFERS, source)
 
     async def _held(self, keys: Sequence[str]) -> Sequence[bytes | str | None]:
-        return await self._client.mget(keys) if keys else []
+        if not keys:
+            return []
+        if isinstance(self._client, RedisCluster):
+            return list(await self._client.mget_nonatomic(keys))
+        return await self._client.mget(keys)
 
 
 async def check_cache(reader: AIOKafkaConsumer, topic: str, tally: Tally, cache: Cache, findings: Findings) -> int:
@@ -85,7 +91,7 @@ async def check_cache(reader: AIOKafkaConsumer, topic: str, tally: Tally, cache:
     Raises ToolFailure, KafkaError, RedisError.
     """
     spans = await spans_of(reader, topic)
-    async with redis.asyncio.from_url(cache.url) as client:
+    async with connected(cache.server) as client:
         lookup = _Lookup(client, findings)
         async for records in read_spans(reader, spans):
             due = []

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.redis import RedisServer
 from producer_tools.kafka import open_reader, spans_of
 from producer_tools.verify.audit import Audit, Topics, audit
 from producer_tools.verify.cache import Cache
@@ -66,7 +67,7 @@ class Judgement:
 
 async def judge(place: Place, load: Load, bound_duplicates: int) -> Judgement:
     """`bound_duplicates` per partition. Nothing may be under way any more."""
-    cache = Cache(place.redis_url, f"{place.name}:", TTL_SECONDS)
+    cache = Cache(RedisServer(place.redis_url), f"{place.name}:", TTL_SECONDS)
     found = await audit(
         Brokers(place.bootstrap_servers), place.topics, wait_seconds=0, cache=cache, note=lambda _text: None
     )

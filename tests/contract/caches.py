@@ -5,12 +5,13 @@ import uuid
 from typing import Protocol
 
 from pydantic import SecretStr
-from redis.asyncio import Redis
 
 from consumer.adapters.redis_scores import RedisScores
 from consumer.interfaces import ScoreStore
 from consumer.records import ScoreEntry
 from consumer.sections import RedisSettings
+from producer_tools.connections.redis import OPEN, RedisServer
+from producer_tools.connections.settings import RedisSecurity
 from schemas.errors import ErrorCode
 from schemas.wire import seal_result
 from tests.fakes.in_memory_scores import InMemoryScores
@@ -51,14 +52,26 @@ class InMemoryCache:
 
 
 class RedisCache:
-    def __init__(self, url: str) -> None:
+    """`reader`: how its readers come, if not as the worker does."""
+
+    def __init__(
+        self,
+        url: str,
+        security: RedisSecurity = OPEN,
+        reader: RedisServer | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         self.prefix = f"{uuid.uuid4().hex}:"
-        self.settings = RedisSettings(url=SecretStr(url), prefix=self.prefix, timeout_seconds=TIMEOUT_SECONDS)
+        self.settings = RedisSettings(
+            url=SecretStr(url), security=security, prefix=self.prefix, timeout_seconds=timeout_seconds
+        )
         self.store = RedisScores(self.settings)
-        self.client = Redis.from_url(url)
+        self.client = (reader or RedisServer(url, security)).connect(timeout_seconds)
         self._channels = self.client.pubsub(ignore_subscribe_messages=True)
 
     async def listen(self) -> None:
+        # Of a cluster, who has which slot has to be known first.
+        await self.client.initialize()
         await self._channels.psubscribe(f"{self.prefix}*")
         # A subscription counts from its confirmation on.
         await self._channels.get_message(ignore_subscribe_messages=True, timeout=5)

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from consumer.records import ScoreEntry
 from tests.contract.caches import Cache, InMemoryCache, RedisCache, entry
 
+PATIENCE_SECONDS = 10.0
 
-@pytest_asyncio.fixture(params=["memory", "redis", "redis-resp2", "embedded"])
+
+@pytest_asyncio.fixture(params=["memory", "redis", "redis-resp2", "embedded", "redis-cluster"])
 async def cache(request: pytest.FixtureRequest, store_url: str | None) -> AsyncIterator[Cache]:
     if store_url is None:
         yield InMemoryCache()
         return
-    cache = RedisCache(store_url)
+    cache = RedisCache(store_url, timeout_seconds=PATIENCE_SECONDS)
     await cache.listen()
     yield cache
     await cache.close()
@@ -31,6 +33,8 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
         return None
     if kind == "embedded":
         return str(request.getfixturevalue("embedded").redis_url)
+    if kind == "redis-cluster":
+        return str(request.getfixturevalue("redis_cluster").url)
     url: str = request.getfixturevalue("redis").url
     return f"{url}?protocol=2" if kind == "redis-resp2" else url
 

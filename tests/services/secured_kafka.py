@@ -14,6 +14,8 @@ from tests.services.kafka import KafkaNode
 from tests.services.process import free_port
 
 USER, PASSWORD = "worker", "worker-secret"
+OTHER_USERS = ("publisher", "reader", "auditor")
+"""They have the same password, and come by PLAIN."""
 _SASL = "org.apache.kafka.common.security"
 _OWN_LISTENERS = 2
 LISTENERS = ("SASL_SSL", "SASL_PLAINTEXT", "SSL")
@@ -22,8 +24,8 @@ LISTENERS = ("SASL_SSL", "SASL_PLAINTEXT", "SSL")
 class SecuredKafka(KafkaNode):
     """Beside the open listener, which is the administrator's, one for each protocol that asks for something.
 
-    It knows one user, by password and by token, and whoever has a certificate of `authority`. Its own certificate is
-    for the name localhost alone. What is not allowed by a rule is forbidden.
+    It knows one user by password and by token, others by PLAIN, and whoever has a certificate of `authority`. Its own
+    certificate is for the name localhost alone. What is not allowed by a rule is forbidden.
     """
 
     def __init__(self, folder: Path, properties: Mapping[str, str] | None = None) -> None:
@@ -83,9 +85,10 @@ class SecuredKafka(KafkaNode):
 
 
 def _jaas(listener: str) -> dict[str, str]:
+    by_password = " ".join(f'user_{name}="{PASSWORD}"' for name in (USER, *OTHER_USERS))
     scram = f"{_SASL}.scram.ScramLoginModule required;"
     return {
-        f"{listener}.plain.sasl.jaas.config": f'{_SASL}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+        f"{listener}.plain.sasl.jaas.config": f"{_SASL}.plain.PlainLoginModule required {by_password};",
         f"{listener}.scram-sha-256.sasl.jaas.config": scram,
         f"{listener}.scram-sha-512.sasl.jaas.config": scram,
         # Kafka's own validator for tests: a token needs no signature, but has to be in time.

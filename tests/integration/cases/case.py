@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaProducer, ConsumerRecord
 from aiokafka.admin import AIOKafkaAdminClient
 
 from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.redis import RedisServer
 from producer_tools.verify.audit import Audit, audit
 from producer_tools.verify.cache import Cache
 from tests.chaos.fleet import Slot
@@ -128,7 +129,7 @@ class Case:
     async def verified(self) -> Audit:
         """Complete, ordered and in Redis, by the product's own `verify`; asserts that it found nothing wrong."""
         servers, topics = self.kafka.bootstrap_servers, self.place.topics
-        cache = Cache(self.redis.url, f"{self.place.name}:", TTL_SECONDS)
+        cache = Cache(RedisServer(self.redis.url), f"{self.place.name}:", TTL_SECONDS)
         found = await audit(Brokers(servers), topics, wait_seconds=0, cache=cache, note=lambda _text: None)
         assert not found.findings.counts, (found.findings.counts, found.findings.examples)
         return found

@@ -8,7 +8,8 @@ import pytest_asyncio
 from producer_tools.connections.kafka import Brokers
 from tests.integration.cases.case import Case, MakeCase
 from tests.services.acls import documented_rules, grant
-from tests.services.secured_kafka import USER, SecuredKafka
+from tests.services.secured_kafka import OTHER_USERS, USER, SecuredKafka
+from tests.services.secured_redis import SecuredRedis
 
 REAUTHENTICATION_SECONDS = 4
 
@@ -21,6 +22,14 @@ async def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
     reauthentication = {"listener.name.sasl_ssl.connections.max.reauth.ms": str(1000 * REAUTHENTICATION_SECONDS)}
     quick = {"group.min.session.timeout.ms": "1000"}
     node = SecuredKafka(tmp_path_factory.mktemp("secured-kafka"), quick | reauthentication)
+    await node.start()
+    yield node
+    await node.stop()
+
+
+@pytest_asyncio.fixture(scope="session")
+async def secured_redis(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecuredRedis]:
+    node = SecuredRedis(tmp_path_factory.mktemp("secured-redis"))
     await node.start()
     yield node
     await node.stop()
@@ -43,7 +52,8 @@ def make_secured_case(make_case: MakeCase, secured_kafka: SecuredKafka) -> MakeS
             "score.dead": topics.dead_letters,
             "scorestream": case.place.name,
         }
-        await grant(secured_kafka.bootstrap_servers, documented_rules(USER, names))
+        for user in (USER, *OTHER_USERS):
+            await grant(secured_kafka.bootstrap_servers, documented_rules(user, names))
         return case
 
     return make

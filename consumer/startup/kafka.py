@@ -1,101 +1,17 @@
-"""What is looked at before the worker joins the group, and what each finding says. Pure: adapters bring the facts.
-
-`scorestream check` prints every finding; `scorestream run` refuses to start when one of them is not ok.
-"""
+"""What is looked at of the brokers and topics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from consumer.errors import SettingsInvalid
-from consumer.sections import KafkaSettings, RedisNotify
+from consumer.sections import KafkaSettings
 from consumer.settings import Settings
-
-TYPICAL_RESULT_BYTES = 1000
-"""Of a result with one score, its key and Redis's own bookkeeping. A vector of 384 numbers takes about 4500."""
+from consumer.startup.facts import Finding, KafkaFacts, Unreachable
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 """What a producer of requests may compress with; aiokafka finds out only when such a batch arrives, and then stops."""
 
-_SPUBLISH_SINCE = 7
 _DEFAULT_PARTITIONS = 48
-
-
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """A server that did not answer or does not let us in; `reason` names each address tried and what happened there."""
-
-    reason: str
-    fix: str = ""
-    """Where it is known better than that something should be there."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """A topic as the broker describes it. None: the broker does not let us read it."""
-
-    partitions: int
-    cleanup_policy: str | None
-    max_message_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaFacts:
-    """The cluster as it is. `topics`: those that exist; session timeout bounds in ms, None where not readable."""
-
-    cluster_id: str
-    topics: Mapping[str, TopicFacts]
-    min_session_timeout_ms: int | None = None
-    max_session_timeout_ms: int | None = None
-
-    def prefix_owner(self, kafka: KafkaSettings) -> str:
-        """Who owns the key prefix: one (cluster, topic, group)."""
-        return f"{self.cluster_id}/{kafka.request_topic}/{kafka.group_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class RedisFacts:
-    """Redis as it is. `prefix_owner`: who claimed the key prefix, None when nobody did.
-
-    `max_memory_bytes`: 0 where there is no limit.
-    """
-
-    version: str
-    prefix_owner: str | None
-    max_memory_bytes: int = 0
-    eviction_policy: str = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class RedisRefused:
-    """Redis answered and does not let us in, or not run what we need; `reason` in its own words."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check. `fix` is empty when it is ok; a `fix` of what is ok is advice."""
-
-    name: str
-    ok: bool
-    found: str
-    fix: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """`ok  `, `warn` or `FAIL`."""
-        if not self.ok:
-            return "FAIL"
-        return "warn" if self.fix else "ok  "
-
-
-def refuse(findings: Iterable[Finding]) -> None:
-    """Raises SettingsInvalid with every finding that is not ok, one per line."""
-    failed = [f"{finding.name}: {finding.found}: {finding.fix}" for finding in findings if not finding.ok]
-    if failed:
-        raise SettingsInvalid("\n".join(failed))
 
 
 def check_kafka(settings: Settings, facts: KafkaFacts | Unreachable) -> list[Finding]:
@@ -125,68 +41,6 @@ def check_codecs(missing: Sequence[str]) -> list[Finding]:
         found = f"cannot decompress {', '.join(missing)}"
         return [Finding("kafka.codecs", ok=False, found=found, fix="pip install 'aiokafka[snappy,lz4,zstd]'")]
     return [Finding("kafka.codecs", ok=True, found=", ".join(CODECS))]
-
-
-def check_redis(
-    settings: Settings, facts: RedisFacts | RedisRefused | Unreachable, kafka: KafkaFacts | Unreachable
-) -> list[Finding]:
-    """Redis answers, lets us in, and the key prefix is not somebody else's."""
-    if isinstance(facts, Unreachable):
-        fix = "start Redis, or set redis.url to where it listens"
-        return [Finding("redis.server", ok=False, found=facts.reason, fix=fix)]
-    if isinstance(facts, RedisRefused):
-        fix = "set the user, password and database in redis.url, and let the user run GET, SET, PUBLISH and EVALSHA"
-        return [Finding("redis.server", ok=False, found=facts.reason, fix=fix)]
-    findings = [
-        Finding("redis.server", ok=True, found=f"version {facts.version}"),
-        Finding("redis.memory", ok=True, found=_memory_arithmetic(settings, facts)),
-    ]
-    if settings.redis.notify is RedisNotify.SPUBLISH and int(facts.version.split(".")[0]) < _SPUBLISH_SINCE:
-        found = f"redis.notify is spublish, which Redis has since version {_SPUBLISH_SINCE}"
-        findings.append(Finding("redis.notify", ok=False, found=found, fix="set redis.notify to publish"))
-    if isinstance(kafka, KafkaFacts):
-        owner = kafka.prefix_owner(settings.kafka)
-        findings.append(check_prefix(settings.redis.prefix, owner, facts.prefix_owner))
-    return findings
-
-
-def check_prefix(prefix: str, owner: str, claimed_by: str | None) -> Finding:
-    """Two deployments under one prefix overwrite each other's results; a shadow would overwrite production's."""
-    if claimed_by in (None, owner):
-        found = "free" if claimed_by is None else f"claimed by {owner}"
-        return Finding("redis.prefix", ok=True, found=f"{prefix} is {found}")
-    return Finding(
-        "redis.prefix",
-        ok=False,
-        found=f"{prefix} is claimed by {claimed_by}, this worker is {owner}",
-        fix=f"set redis.prefix to another prefix; or, if {claimed_by} is no more: redis-cli DEL {owner_key(prefix)}",
-    )
-
-
-def _memory_arithmetic(settings: Settings, facts: RedisFacts) -> str:
-    """Rate x TTL x size against maxmemory. The size is a small rerank or score result with its key."""
-    ttl_seconds = settings.redis.ttl_seconds
-    megabytes = ttl_seconds * TYPICAL_RESULT_BYTES / 1e6
-    need = (
-        f"100 requests/s kept for {ttl_seconds} s take {100 * megabytes:,.0f} MB at {TYPICAL_RESULT_BYTES} bytes each"
-    )
-    if facts.max_memory_bytes == 0:
-        return f"{need}; there is no maxmemory, so the machine's memory is the limit"
-    rate = facts.max_memory_bytes / 1e6 / megabytes
-    full = (
-        "when it is full, writes fail and partitions are held"
-        if facts.eviction_policy == "noeviction"
-        else "when it is full, results go before their time"
-    )
-    return (
-        f"{need}; maxmemory is {facts.max_memory_bytes / 1e6:,.0f} MB, enough for {rate:,.0f} requests/s "
-        f"({facts.eviction_policy}: {full})"
-    )
-
-
-def owner_key(prefix: str) -> str:
-    """The Redis key that names the owner of a key prefix."""
-    return f"scorestream:owner:{prefix}"
 
 
 def _check_existence(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:

@@ -1,0 +1,24 @@
+"""What is looked at before the worker joins the group, and what each finding says. Pure: adapters bring the facts.
+
+`scorestream check` prints every finding; `scorestream run` refuses to start when one of them is not ok.
+"""
+
+from consumer.startup.facts import Finding, KafkaFacts, RedisFacts, RedisRefused, TopicFacts, Unreachable, refuse
+from consumer.startup.kafka import CODECS, check_codecs, check_kafka
+from consumer.startup.redis import check_prefix, check_redis, owner_key
+
+__all__ = [
+    "CODECS",
+    "Finding",
+    "KafkaFacts",
+    "RedisFacts",
+    "RedisRefused",
+    "TopicFacts",
+    "Unreachable",
+    "check_codecs",
+    "check_kafka",
+    "check_prefix",
+    "check_redis",
+    "owner_key",
+    "refuse",
+]

@@ -1,0 +1,91 @@
+"""What adapters have found out about the servers, and what a check says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from consumer.errors import SettingsInvalid
+from consumer.sections import KafkaSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A server that did not answer or does not let us in; `reason` names each address tried and what happened there."""
+
+    reason: str
+    fix: str = ""
+    """Where it is known better than that something should be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as the broker describes it. None: the broker does not let us read it."""
+
+    partitions: int
+    cleanup_policy: str | None
+    max_message_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFacts:
+    """The cluster as it is. `topics`: those that exist; session timeout bounds in ms, None where not readable."""
+
+    cluster_id: str
+    topics: Mapping[str, TopicFacts]
+    min_session_timeout_ms: int | None = None
+    max_session_timeout_ms: int | None = None
+
+    def prefix_owner(self, kafka: KafkaSettings) -> str:
+        """Who owns the key prefix: one (cluster, topic, group)."""
+        return f"{self.cluster_id}/{kafka.request_topic}/{kafka.group_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class RedisFacts:
+    """Redis as it is. `prefix_owner`: who claimed the key prefix, None when nobody did.
+
+    `max_memory_bytes`: 0 where there is no limit; of all primaries of a cluster.
+    """
+
+    version: str
+    prefix_owner: str | None
+    max_memory_bytes: int = 0
+    eviction_policy: str = "unknown"
+    forbidden: tuple[str, ...] = ()
+    """Commands that the worker needs and its user may not run."""
+    mode: str = "standalone"
+    """standalone, cluster or sentinel: what answers at the address."""
+    role: str = "master"
+    """master or slave, in Redis's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisRefused:
+    """Redis answered and does not let us in, or not run what we need; `reason` in its own words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. `fix` is empty when it is ok; a `fix` of what is ok is advice."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """`ok  `, `warn` or `FAIL`."""
+        if not self.ok:
+            return "FAIL"
+        return "warn" if self.fix else "ok  "
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raises SettingsInvalid with every finding that is not ok, one per line."""
+    failed = [f"{finding.name}: {finding.found}: {finding.fix}" for finding in findings if not finding.ok]
+    if failed:
+        raise SettingsInvalid("\n".join(failed))
