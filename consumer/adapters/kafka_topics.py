@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -10,6 +11,7 @@ from aiokafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from aiokafka.errors import KafkaError
 
 from consumer.adapters.kafka_connection import client_options, refusals
+from consumer.adapters.kafka_rights import missing_rights
 from consumer.sections import KafkaSettings
 from consumer.startup import CODECS, KafkaFacts, TopicFacts, Unreachable
 
@@ -34,7 +36,8 @@ async def read_facts(kafka: KafkaSettings) -> KafkaFacts | Unreachable:
     try:
         async with asyncio.timeout(_READ_SECONDS):
             await admin.start()
-            return await _describe(admin, kafka)
+            facts = await _describe(admin, kafka)
+        return replace(facts, missing_rights=await missing_rights(kafka, facts.topics))
     except (KafkaError, TimeoutError) as error:
         return Unreachable(
             f"{kafka.bootstrap_servers}: answers, but advertises an address that does not from here: {error!r}",

@@ -3,7 +3,7 @@
 `scorestream check` prints every finding; `scorestream run` refuses to start when one of them is not ok.
 """
 
-from consumer.startup.facts import Finding, KafkaFacts, RedisFacts, RedisRefused, TopicFacts, Unreachable, refuse
+from consumer.startup.facts import Finding, KafkaFacts, RedisFacts, RedisRefused, Right, TopicFacts, Unreachable, refuse
 from consumer.startup.kafka import CODECS, check_codecs, check_kafka
 from consumer.startup.redis import check_prefix, check_redis, owner_key
 
@@ -13,6 +13,7 @@ __all__ = [
     "KafkaFacts",
     "RedisFacts",
     "RedisRefused",
+    "Right",
     "TopicFacts",
     "Unreachable",
     "check_codecs",

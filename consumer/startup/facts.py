@@ -28,6 +28,15 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Right:
+    """`operation` on a `kind` (topic, group) of that name; all in the words of kafka-acls.sh."""
+
+    operation: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaFacts:
     """The cluster as it is. `topics`: those that exist; session timeout bounds in ms, None where not readable."""
 
@@ -35,6 +44,7 @@ class KafkaFacts:
     topics: Mapping[str, TopicFacts]
     min_session_timeout_ms: int | None = None
     max_session_timeout_ms: int | None = None
+    missing_rights: tuple[Right, ...] = ()
 
     def prefix_owner(self, kafka: KafkaSettings) -> str:
         """Who owns the key prefix: one (cluster, topic, group)."""

@@ -27,6 +27,7 @@ def check_kafka(settings: Settings, facts: KafkaFacts | Unreachable) -> list[Fin
         ]
     findings = [Finding("kafka.broker", ok=True, found=f"cluster {facts.cluster_id}")]
     findings += _check_existence(settings.kafka, facts)
+    findings += _check_rights(settings.kafka, facts)
     findings += _check_partitions(settings.kafka, facts)
     findings += _check_cleanup(settings.kafka, facts)
     findings += _check_sizes(settings, facts)
@@ -59,6 +60,20 @@ def _check_existence(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
             )
             findings.append(Finding(f"kafka.{setting}", ok=False, found=found, fix=fix))
     return findings
+
+
+def _check_rights(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
+    principal = f"User:{kafka.security.username or 'WORKER'}"
+    return [
+        Finding(
+            f"kafka.rights.{right.kind}",
+            ok=False,
+            found=f"the brokers refuse {right.operation} on the {right.kind} {right.name}",
+            fix=f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal {principal} "
+            f"--operation {right.operation} --{right.kind} {right.name}",
+        )
+        for right in facts.missing_rights
+    ]
 
 
 def _check_partitions(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:

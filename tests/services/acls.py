@@ -20,8 +20,8 @@ ALL, READ, WRITE, DESCRIBE = 2, 3, 4, 8
 OPERATIONS = {"Read": READ, "Write": WRITE, "Describe": DESCRIBE, "DescribeConfigs": 10, "IdempotentWrite": 12}
 """As kafka-acls.sh names them."""
 PAGE = Path(__file__).parents[2] / "docs" / "secure.md"
-_LITERAL, _DENY, _ALLOW = 3, 2, 3
-_EVERYBODY, _EVERYWHERE = "User:*", "*"
+LITERAL, _DENY, ALLOW = 3, 2, 3
+_EVERYBODY, EVERYWHERE = "User:*", "*"
 
 
 class Rules:
@@ -29,11 +29,11 @@ class Rules:
 
     def __init__(self, bootstrap_servers: str, kind: int, name: str) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._resource = (kind, name, _LITERAL, _EVERYBODY, _EVERYWHERE)
+        self._resource = (kind, name, LITERAL, _EVERYBODY, EVERYWHERE)
 
     async def forbid(self, operation: int) -> None:
         """From now on, for everybody; everything else stays allowed."""
-        rules = [(ALL, _ALLOW), (operation, _DENY)]
+        rules = [(ALL, ALLOW), (operation, _DENY)]
         await grant(self._bootstrap_servers, [CreateAclsRequest(*self._resource, *rule) for rule in rules])
 
     async def allow(self, operation: int) -> None:
@@ -54,9 +54,9 @@ def documented_rules(principal: str, names: Mapping[str, str]) -> list[CreateAcl
         if line.startswith("    kafka-acls.sh "):
             rule = parser.parse_args(line.split()[1:])
             kind, name = (TOPIC, rule.topic) if rule.topic else (GROUP, rule.group)
-            resource = (kind, names.get(name, name), _LITERAL, rule.allow_principal, _EVERYWHERE)
+            resource = (kind, names.get(name, name), LITERAL, rule.allow_principal, EVERYWHERE)
             if rule.allow_principal == f"User:{principal}":
-                rules += [CreateAclsRequest(*resource, OPERATIONS[one], _ALLOW) for one in rule.operation]
+                rules += [CreateAclsRequest(*resource, OPERATIONS[one], ALLOW) for one in rule.operation]
     if not rules:
         raise ServiceFailed(f"{PAGE} has no rule for {principal}")
     return rules

@@ -12,6 +12,7 @@ from consumer.startup import (
     KafkaFacts,
     RedisFacts,
     RedisRefused,
+    Right,
     TopicFacts,
     Unreachable,
     check_codecs,
@@ -65,6 +66,18 @@ def test_everything_in_order_refuses_nothing_and_names_every_check() -> None:
         (with_topic(REQUESTS, None), "kafka.request_topic", "no topic score.requests", "--create --topic score.req"),
         (with_topic(RESULTS, None), "kafka.result_topic", "no topic score.results", "--partitions 8"),
         (with_topic(DEAD, None), "kafka.dead_letter_topic", "no topic score.dead", "--create --topic score.dead"),
+        (
+            replace(GOOD, missing_rights=(Right("Write", "topic", RESULTS),)),
+            "kafka.rights.topic",
+            "refuse Write on the topic score.results",
+            "--operation Write --topic score.results",
+        ),
+        (
+            Unreachable("kafka:9093: refuses the user x", "set the password right"),
+            "kafka.broker",
+            "refuses the user x",
+            "set the password right",
+        ),
         (
             with_topic(RESULTS, replace(TOPIC, partitions=7)),
             "kafka.result_partitions",
@@ -134,6 +147,10 @@ def test_missing_codecs_are_named() -> None:
     [
         (Unreachable("redis:6379: refused"), "redis.server", "redis:6379: refused", "redis.url"),
         (RedisRefused("redis:6379: WRONGPASS"), "redis.server", "WRONGPASS", "password"),
+        (replace(GOOD_REDIS, role="slave"), "redis.server", "a replica", "redis+sentinel://"),
+        (replace(GOOD_REDIS, mode="cluster"), "redis.server", "a node of a cluster", "redis+cluster://"),
+        (replace(GOOD_REDIS, mode="sentinel"), "redis.server", "a Sentinel", "redis+sentinel://"),
+        (replace(GOOD_REDIS, forbidden=("SET", "PUBLISH")), "redis.rights", "SET, PUBLISH", "+set +publish"),
         (
             RedisFacts("7.0.15", "other/topic/group"),
             "redis.prefix",
