@@ -25,7 +25,7 @@ from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWri
 from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.redis_scores import read_facts as read_redis_facts
-from consumer.adapters.trace_export import tracer_from_environment
+from consumer.adapters.trace_export import check_tracing, tracer_from_environment
 from consumer.clock import SystemClock
 from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid, causes_of
 from consumer.flow import Flow, Ports
@@ -155,6 +155,7 @@ class Worker:
             *check_codecs(missing_codecs()),
             *check_kafka(settings, kafka),
             *check_redis(settings, redis, kafka),
+            *check_tracing(),
         ]
         return kafka, findings
 

@@ -21,7 +21,8 @@ they tell of the worker's own process, not of its engine's.
 Of several workers under one supervisor (`scorestream run --workers N`) the supervisor's port has all of them; each
 series then has a label `worker` with its number.
 
-Where a metric is named without its prefix, that is `scorestream_`.
+[observe.md](observe.md) has the queries to begin with, and what metrics cost. Where a metric is named without its
+prefix, that is `scorestream_`.
 """
 TABLE_HEAD = "| metric | type | labels | what it is | what it means for you |\n| --- | --- | --- | --- | --- |\n"
 

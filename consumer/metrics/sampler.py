@@ -60,7 +60,7 @@ class Sampler:
         self._read_ends = read_ends
         self._read_gpus = read_gpus
         self._clock = clock
-        self._ends: Mapping[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._read_at = clock.monotonic()
         self._failing = False
         self._samples = deque([_Sample(0, 0.0, 0.0)], maxlen=PACE_SAMPLES)
@@ -87,7 +87,8 @@ class Sampler:
         self._note_pace()
         self.gpus = await asyncio.to_thread(self._read_gpus)
         try:
-            self._ends = await self._read_ends()
+            # In a rebalance there is nothing to ask for; what was known before is better than nothing.
+            self._ends.update(await self._read_ends())
         except DependencyUnavailable as unavailable:
             self.failed_reads += 1
             if not self._failing:

@@ -10,9 +10,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from consumer.adapters.trace_export import tracer_from_environment
+from consumer.adapters.trace_export import check_tracing, tracer_from_environment
 from consumer.errors import SettingsInvalid
 from consumer.records import Headers, Message
+from consumer.startup import refuse
 from tests.flow.conftest import World
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -111,13 +112,32 @@ async def test_without_an_exporter_the_context_is_carried_as_it_is(make_world: C
 def test_nothing_is_exported_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    assert check_tracing() == []
     assert tracer_from_environment() is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "exporter"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, "otlp_proto_http"),
+        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "otlp_proto_grpc"),
+        ({"OTEL_TRACES_EXPORTER": "console"}, "console"),
+    ],
+)
+def test_the_exporter_that_was_asked_for_is_found(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], exporter: str
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    [finding] = check_tracing()
+    assert finding.ok
+    assert finding.found == f"spans go to {exporter}"
 
 
 def test_an_exporter_that_is_not_installed_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier_pigeon")
-    with pytest.raises(SettingsInvalid, match=r"carrier_pigeon is not installed .*pip install"):
-        tracer_from_environment()
+    with pytest.raises(SettingsInvalid, match=r"carrier_pigeon: no such exporter is installed: pip install"):
+        refuse(check_tracing())
 
 
 def spans_named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
