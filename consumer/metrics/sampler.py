@@ -15,10 +15,13 @@ import structlog
 from consumer.clock import Clock
 from consumer.errors import DependencyUnavailable
 from consumer.flow import Flow
+from consumer.hooks import HookOverran, Hooks
 from consumer.lane import Lane
 from consumer.records import TopicPartition
 
 SAMPLE_SECONDS = 5.0
+GPU_SECONDS = 1.0
+"""For the driver to tell of all GPUs, which takes it less than a millisecond."""
 PACE_SAMPLES = 60
 """Over which the pace is measured: five minutes."""
 
@@ -60,6 +63,7 @@ class Sampler:
         self._read_ends = read_ends
         self._read_gpus = read_gpus
         self._clock = clock
+        self._driver = Hooks(GPU_SECONDS)
         self._ends: dict[TopicPartition, int] = {}
         self._read_at = clock.monotonic()
         self._failing = False
@@ -85,7 +89,7 @@ class Sampler:
     async def sample(self) -> None:
         """Once."""
         self._note_pace()
-        self.gpus = await asyncio.to_thread(self._read_gpus)
+        await self._watch_gpus()
         try:
             # In a rebalance there is nothing to ask for; what was known before is better than nothing.
             self._ends.update(await self._read_ends())
@@ -97,6 +101,15 @@ class Sampler:
         else:
             self._failing = False
             self._read_at = self._clock.monotonic()
+
+    async def _watch_gpus(self) -> None:
+        """A driver may hang, for a GPU that fell off its bus for instance; lag is read all the same."""
+        try:
+            self.gpus = await self._driver.call(self._read_gpus)
+        except HookOverran as overran:
+            if self.gpus:
+                log.warning("GPUs are not watched", reason=f"the driver {overran}")
+            self.gpus = ()
 
     def _note_pace(self) -> None:
         telemetry = self._flow.telemetry

@@ -1,5 +1,6 @@
 """The metrics of a worker, against what was done to it."""
 
+import threading
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -20,7 +21,9 @@ class Scraped:
 
     def __init__(self, world: World, worker: FlowWorker) -> None:
         self.broker_answers = True
-        self.sampler = Sampler(worker.flow, self._ends, lambda: [GpuReading(3, 0.5, 1, 2)], worker.clock)
+        self.driver_answers = threading.Event()
+        self.driver_answers.set()
+        self.sampler = Sampler(worker.flow, self._ends, self._gpus, worker.clock)
         self._world = world
         settings = worker._settings
         health = Health(settings.health, 60.0, worker.clock.monotonic())
@@ -35,16 +38,23 @@ class Scraped:
         topic = self._world.requests
         return {TopicPartition(topic.name, number): end for number, end in enumerate(topic.next_offsets)}
 
+    def _gpus(self) -> list[GpuReading]:
+        self.driver_answers.wait()
+        return [GpuReading(3, 0.5, 1, 2)]
+
     def __call__(self, name: str, **labels: str) -> float:
         """The value of one series now."""
-        text = self._exposition.expose("")[0].decode()
-        [value] = (
-            one.value
-            for family in text_string_to_metric_families(text)
-            for one in family.samples
-            if one.name == f"scorestream_{name}" and labels.items() <= one.labels.items()
-        )
+        [value] = (value for series, value in self._series(name) if labels.items() <= series.items())
         return value
+
+    def has(self, name: str) -> bool:
+        """Whether there is any series."""
+        return bool(self._series(name))
+
+    def _series(self, name: str) -> list[tuple[dict[str, str], float]]:
+        text = self._exposition.expose("")[0].decode()
+        samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
+        return [(one.labels, one.value) for one in samples if one.name == f"scorestream_{name}"]
 
 
 async def test_every_request_is_counted_where_it_ended(make_world: Callable[..., World]):
@@ -119,6 +129,23 @@ async def test_a_broker_that_does_not_answer_leaves_the_lag_known_before_and_its
     assert scraped("lag_age_seconds") >= 60
     assert scraped("lag_reads_failed_total") == 1
     assert scraped("gpu_utilization_ratio", gpu="3") == 0.5
+
+
+async def test_a_driver_that_hangs_costs_the_gpus_their_series_and_nothing_else(make_world: Callable[..., World]):
+    world = make_world()
+    world.publish(5, document="!hold")
+    scraped = Scraped(world, await world.start())
+    await world.until(lambda: scraped("engine_sequences") == 5, "all are in the engine")
+    await scraped.sampler.sample()
+    assert scraped.has("gpu_memory_used_bytes")
+    scraped.driver_answers.clear()
+    world.publish(1)
+    await scraped.sampler.sample()
+    assert not scraped.has("gpu_memory_used_bytes")
+    assert scraped("partition_lag_records", partition="0") == 6
+    scraped.driver_answers.set()
+    await scraped.sampler.sample()
+    assert scraped.has("gpu_memory_used_bytes")
 
 
 async def test_a_record_on_which_the_engine_failed_has_spent_no_negative_time(make_world: Callable[..., World]):
