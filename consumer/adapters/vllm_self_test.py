@@ -67,13 +67,18 @@ async def _problem(engine: VllmEngine, timeout_seconds: float) -> str | None:
 
 
 def known_inputs(card: ModelCard) -> list[EngineInput]:
-    """Sequences of several lengths, with and without a second segment; none for a model that only a plugin knows."""
+    """Sequences of several lengths, with and without a second segment; none for a model that only a plugin knows.
+
+    Only pairs have a second segment. A BERT embedder's tokenizer makes token_type_ids, too, and its engine dies of a
+    request with some.
+    """
     pooling = _COMPUTES.get(card.kind)
     if pooling is None:
         return []
     lengths = [length for length in _LENGTHS_TOKENS if length <= card.usable_tokens]
     sequences = [[(7919 * (length + place)) % card.vocabulary_size for place in range(length)] for length in lengths]
-    starts = [None, *([2] if card.has_segments else [])]
+    pairs = card.kind is ModelKind.CROSS_ENCODER and card.has_segments
+    starts = [None, *([2] if pairs else [])]
     return [EngineInput(ids, pooling, start) for ids in sequences for start in starts]
 
 

@@ -137,3 +137,14 @@ async def test_an_engine_that_dies_of_the_comparison_is_started_again_for_the_pu
     with pytest.raises(EngineDead):
         await vllm_start.start_vllm(EngineSettings(client="engine_core"), scripted_card(settings))
     assert stopped[1:] == [EngineClient.ENGINE_CORE]
+
+
+@pytest.mark.parametrize(("model", "segments"), [("cross-encoder", {None, 2}), ("embedding", {None})])
+def test_a_model_is_compared_on_a_second_segment_only_where_it_scores_pairs(model: str, segments: set):
+    from consumer.adapters.vllm_self_test import known_inputs  # noqa: PLC0415 - imports vLLM
+
+    card = scripted_card(EngineSettings(model=model))
+    assert (
+        card.has_segments
+    )  # an embedder's tokenizer makes token_type_ids, too; its engine dies of a request with some
+    assert {one.second_segment_start for one in known_inputs(card)} == segments
