@@ -131,6 +131,8 @@ def test_a_longer_drain_gets_a_longer_grace() -> None:
         MINIMAL, values={"config": {"shutdown": {"drain_seconds": 120}, "commit": {"timeout_seconds": 2.5}}}
     )
     assert pod(longer)["terminationGracePeriodSeconds"] == 175
+    with_daemon = render(MINIMAL, values={"workersPerGpu": 2, "config": {"workers": {"mps": "on"}}})
+    assert pod(with_daemon)["terminationGracePeriodSeconds"] == 116
 
 
 def test_a_changed_setting_replaces_the_pods_and_an_upgrade_of_the_chart_alone_does_not() -> None:

@@ -108,7 +108,7 @@ extraEnv {{ $name }} is a setting: set config.{{ $name | trimPrefix "SCORESTREAM
 {{- define "scorestream.problems.stopping" -}}
 {{- $needed := include "scorestream.graceNeeded" . | int }}
 {{- if lt (include "scorestream.grace" . | int) $needed }}
-terminationGracePeriodSeconds is {{ .Values.terminationGracePeriodSeconds }}: remove it or set it to at least {{ $needed }} (config.shutdown.drain_seconds + 2 x config.commit.timeout_seconds + 50 for the producers and the engine), or workers are killed while they drain
+terminationGracePeriodSeconds is {{ .Values.terminationGracePeriodSeconds }}: remove it or set it to at least {{ $needed }} (config.shutdown.drain_seconds + 2 x config.commit.timeout_seconds + 50 for the producers and the engine{{ eq (include "scorestream.settings" . | fromYaml).workers.mps "on" | ternary " + 30 for the MPS daemon" "" }}), or workers are killed while they drain
 {{- end }}
 {{- end -}}
 

@@ -25,11 +25,12 @@
 
 {{/*
 Seconds from SIGTERM to the end at the most: what is in flight is finished, the last commit, leaving the group; then, at
-most, 10 for closing two producers, 30 for the engine and its processes, and 10 to spare.
+most, 10 for closing two producers, 30 for the engine and its processes, and 10 to spare. The MPS daemon quits after that.
 */}}
 {{- define "scorestream.graceNeeded" -}}
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
-{{- ceil (addf $settings.shutdown.drain_seconds (mulf 2 $settings.commit.timeout_seconds) 50) -}}
+{{- $daemon := eq $settings.workers.mps "on" | ternary 30 0 -}}
+{{- ceil (addf $settings.shutdown.drain_seconds (mulf 2 $settings.commit.timeout_seconds) 50 $daemon) -}}
 {{- end -}}
 
 {{- define "scorestream.grace" -}}
