@@ -98,10 +98,12 @@ def test_a_value_set_is_installed_upgraded_and_removed(releases: Releases, value
     gone = [each for each in objects if each not in kept]
     assert len(releases.missing(gone)) == len(gone)
     assert not releases.missing(kept), "downloaded models outlive a release"
+    releases.apply(values)
+    assert not releases.missing(objects), "and the next one takes them over"
 
 
 def test_what_an_upgrade_leaves_out_is_removed_and_a_rollback_brings_it_back(releases: Releases) -> None:
-    releases.apply(CHART / "ci" / "everything-values.yaml")
+    releases.apply(CHART / "ci" / "everything-values.yaml", settings=("modelCache.type=emptyDir",))
     everything = releases.objects()
     releases.apply(MINIMAL)
     kinds = {kind for kind, _ in releases.missing(everything)}

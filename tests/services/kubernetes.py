@@ -1,6 +1,7 @@
 """A real Kubernetes API server on a real etcd, as plain processes: everything but nodes and controllers."""
 
 import asyncio
+import http
 import json
 import secrets
 import ssl
@@ -78,7 +79,13 @@ class ApiServer(ServerProcess):
 
     def knows(self, path: str) -> bool:
         """Whether there is something at this path."""
-        return self.ask("GET", path) is not None
+        try:
+            return self.ask("GET", path) is not None
+        except urllib.error.HTTPError as refused:
+            # So it answers while it prepares the store of a resource that is new.
+            if refused.code != http.HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            return False
 
     def find(self, thing: dict[str, Any], namespace: str) -> dict[str, Any] | None:
         """The object of the same kind and name that is stored; None when there is none."""
@@ -99,7 +106,7 @@ class ApiServer(ServerProcess):
             with urllib.request.urlopen(request, context=self._tls, timeout=30) as answer:
                 text = answer.read().decode()
         except urllib.error.HTTPError as refused:
-            if refused.code == 404:
+            if refused.code == http.HTTPStatus.NOT_FOUND:
                 return None
             raise
         return json.loads(text) if text.startswith("{") else text
