@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from producer_tools.bench.report import Measurement, Report
+from producer_tools.bench.report import Kind, Measurement, Report
 
 
 def as_table(report: Report) -> RenderableType:
@@ -26,13 +26,19 @@ def _rates(report: Report) -> Table:
     for one in report.measurements:
         latency = one.latency_ms or {}
         table.add_row(
-            f"{one.kind.value.replace('_one_at_a_time', ' alone')}, {one.deployment}",
+            _name(one),
             one.mix,
             str(one.engines),
             f"{one.requests_per_second:.1f}",
             *(f"{latency[name]:.1f}" if name in latency else "" for name in ("p50", "p99", "p99.9", "max")),
         )
     return table
+
+
+def _name(one: Measurement) -> str:
+    if one.kind is Kind.TRANSFORMERS:
+        return one.deployment
+    return f"{one.kind.value.replace('_one_at_a_time', ', lone')}, {one.deployment}"
 
 
 def _ratios(report: Report) -> Table:

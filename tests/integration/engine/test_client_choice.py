@@ -144,7 +144,6 @@ def test_a_model_is_compared_on_a_second_segment_only_where_it_scores_pairs(mode
     from consumer.adapters.vllm_self_test import known_inputs  # noqa: PLC0415 - imports vLLM
 
     card = scripted_card(EngineSettings(model=model))
-    assert (
-        card.has_segments
-    )  # an embedder's tokenizer makes token_type_ids, too; its engine dies of a request with some
+    # A BERT embedder's tokenizer makes token_type_ids, too; its engine dies of a request with some.
+    assert card.has_segments
     assert {one.second_segment_start for one in known_inputs(card)} == segments
