@@ -81,7 +81,7 @@ def check(
     """Find out what would keep a worker from starting, each with its fix; exit 2 if anything would."""
     settings = _settings(config, override, model, bootstrap_servers, redis_url)
     with _needs_the_engine():
-        from consumer.worker import check as check_worker  # noqa: PLC0415 -- heavy
+        from consumer.check import main as check_worker  # noqa: PLC0415 -- heavy
 
     raise typer.Exit(check_worker(settings))
 

@@ -7,27 +7,25 @@ import gc
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from typing import Any
 
 import structlog
-import uvloop
 
 from consumer import logs
 from consumer.adapters.health_server import serving
 from consumer.adapters.kafka_source import KafkaSource
-from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES, missing_codecs
-from consumer.adapters.kafka_topics import read_facts as read_kafka_facts
+from consumer.adapters.kafka_topics import DEFAULT_MAX_MESSAGE_BYTES
 from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWriter
 from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import RedisScores
-from consumer.adapters.redis_scores import read_facts as read_redis_facts
-from consumer.adapters.trace_export import check_tracing, tracer_from_environment
+from consumer.adapters.trace_export import tracer_from_environment
+from consumer.check import servers
 from consumer.clock import SystemClock
-from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, SettingsInvalid, causes_of
+from consumer.errors import EngineDead, PartitionStuck, causes_of
+from consumer.exit_code import exit_code_of
 from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
 from consumer.interfaces import ScoringEngine, Task, TextEncoder
@@ -41,9 +39,8 @@ from consumer.revival import RevivableEngine
 from consumer.settings import Settings
 from consumer.stages.answer import Answerer, AnswerLimits
 from consumer.stages.prepare import Preparer
-from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis, refuse
+from consumer.startup import KafkaFacts, refuse
 from consumer.supervisor.link import Supervision, Unsupervised, supervision
-from consumer.supervisor.mps import check_mps
 from consumer.tasks import tasks_for
 from consumer.tracing import Tracing
 from schemas.wire import RequestLimits
@@ -78,7 +75,7 @@ class Worker:
             await closing.enter_async_context(serving(settings.health, self._health, self._exposition, self._clock))
             starting = asyncio.create_task(self._look_while_starting())
             closing.callback(starting.cancel)
-            kafka, findings = await self._facts_and_findings()
+            kafka, findings = await servers(settings)
             refuse(findings)
             assert isinstance(kafka, KafkaFacts)
             model = await asyncio.to_thread(load_model, settings.engine)
@@ -126,38 +123,6 @@ class Worker:
             starting.cancel()
             await self._until_stopped(flow, source, engine, sampler)
         self._enter(Lifecycle.STOPPED)
-
-    async def check(self) -> list[Finding]:
-        """Everything that would keep this worker from starting."""
-        _, findings = await self._facts_and_findings()
-        findings += check_mps(self._settings.workers)
-        try:
-            processors = await asyncio.to_thread(find_processors, self._settings.engine)
-        except SettingsInvalid as invalid:
-            findings.append(Finding("engine.io_processors", ok=False, found=str(invalid)))
-        else:
-            findings.append(Finding("engine.io_processors", ok=True, found=", ".join(processors) or "none"))
-        try:
-            model = await asyncio.to_thread(load_model, self._settings.engine)
-        except SettingsInvalid as invalid:
-            findings.append(Finding("model", ok=False, found=str(invalid)))
-        else:
-            findings += [
-                Finding(f"model.{name}", ok=True, found=str(is_)) for name, is_ in model.card.describe().items()
-            ]
-        return findings
-
-    async def _facts_and_findings(self) -> tuple[KafkaFacts | Unreachable, list[Finding]]:
-        settings = self._settings
-        kafka = await read_kafka_facts(settings.kafka)
-        redis = await read_redis_facts(settings.redis)
-        findings = [
-            *check_codecs(missing_codecs()),
-            *check_kafka(settings, kafka),
-            *check_redis(settings, redis, kafka),
-            *check_tracing(),
-        ]
-        return kafka, findings
 
     def _flow(
         self, ports: Ports, card: ModelCard, encoder: TextEncoder, tasks: Mapping[str, Task], kafka: KafkaFacts
@@ -299,39 +264,4 @@ def main(settings: Settings) -> int:
             await Worker(settings, supervised).run()
         return 0
 
-    return _run(work)
-
-
-def check(settings: Settings) -> int:
-    """Print every finding; 2 if one of them would keep a worker from starting."""
-    logs.configure()
-
-    async def work() -> int:
-        findings = await Worker(settings).check()
-        for finding in findings:
-            print(f"{finding.verdict} {finding.name}: {finding.found}")  # noqa: T201 -- stdout is data
-            if finding.fix:
-                print(f"     fix: {finding.fix}")  # noqa: T201
-        return 0 if all(finding.ok for finding in findings) else 2
-
-    return _run(work)
-
-
-def _run(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(work())
-    except SettingsInvalid as invalid:
-        log.error("refused to start", reason=str(invalid))  # noqa: TRY400 -- the message says it all
-        return 2
-    except Exception as failure:
-        causes = causes_of(failure)
-        for cause in causes:
-            log.error("stopped", reason=str(cause), type=type(cause).__name__, exc_info=_trace_of(cause))  # noqa: TRY400
-        # Some of what is wrong with settings shows only when it runs: an instance id that is used twice, for instance.
-        return 2 if any(isinstance(cause, SettingsInvalid) for cause in causes) else 1
-
-
-def _trace_of(cause: Exception) -> Exception | None:
-    """A dead dependency says all in its message; anything else is a bug, and where it stood matters."""
-    return None if isinstance(cause, EngineDead | DependencyUnavailable | SettingsInvalid) else cause
+    return exit_code_of(work)

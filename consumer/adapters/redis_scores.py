@@ -93,12 +93,12 @@ class RedisScores:
 
 
 async def read_facts(settings: RedisSettings) -> RedisFacts | RedisRefused | Unreachable:
-    """What Redis is, or how it failed. Bounded; never raises for a Redis that is not there or refuses us.
-
-    Raises SettingsInvalid for a URL that is none, and for files that cannot be used.
-    """
-    client = _client(settings)
+    """What Redis is, or how it failed. Bounded; never raises."""
     place = _server(settings).place
+    try:
+        client = _server(settings).connect(settings.timeout_seconds)
+    except Unusable as unusable:
+        return Unreachable(f"redis.url, redis.security: {unusable}", "see docs/secure.md for URLs and files")
     try:
         async with asyncio.timeout(settings.timeout_seconds):
             servers = await _information(client)

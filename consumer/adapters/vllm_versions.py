@@ -229,3 +229,8 @@ def output_problem(output: Any) -> str | None:
     if error := getattr(output, "error", None):  # since 0.27 or later
         return str(getattr(error, "message", error))
     return None if output.outputs.data.numel() else "the engine gave no numbers"
+
+
+def default_gpu_memory_share() -> float:
+    """The part of a GPU's memory that an engine takes where gpu_memory_utilization is not set; releases differ."""
+    return float(AsyncEngineArgs.gpu_memory_utilization)

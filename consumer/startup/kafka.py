@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from consumer.sections import KafkaSettings
 from consumer.settings import Settings
 from consumer.startup.facts import Finding, KafkaFacts, Unreachable
+from producer_tools.connections.settings import KafkaSecurity
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 """What a producer of requests may compress with; aiokafka finds out only when such a batch arrives, and then stops."""
@@ -58,6 +59,8 @@ def _check_existence(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
                 f"kafka-topics.sh --bootstrap-server {kafka.bootstrap_servers} --create --topic {topic} "
                 f"--partitions {partitions}"
             )
+            if kafka.security != KafkaSecurity():
+                fix += "; or, if there is one, the rights of docs/secure.md"
             findings.append(Finding(f"kafka.{setting}", ok=False, found=found, fix=fix))
     return findings
 

@@ -55,6 +55,6 @@ def _stamp(paths: tuple[Path, ...]) -> _Stamp:
         try:
             found = os.stat(path)  # noqa: PTH116 - called for every request: a path's own way costs twice as much
         except OSError as error:
-            raise Unusable(f"{path}: {error.strerror}: mount the file there, or set its setting right") from error
+            raise Unusable(f"{path}: {error.strerror}") from error
         stamps.append((found.st_mtime_ns, found.st_ino, found.st_size))
     return tuple(stamps)

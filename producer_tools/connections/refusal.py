@@ -78,7 +78,7 @@ async def _try_tls(host: str, port: int, security: KafkaSecurity) -> Refusal | N
     try:
         await _dial(host, port, connection_options(security)["ssl_context"])
     except Unusable as unusable:
-        return Refusal(str(unusable), "set the files under kafka.security right")
+        return Refusal(f"kafka.security: {unusable}", "mount the file, or set its name right")
     except ssl.SSLCertVerificationError as error:
         return distrusted(error, security, "kafka.security", "kafka.bootstrap_servers")
     except (OSError, TimeoutError) as error:

@@ -1,0 +1,89 @@
+"""`scorestream check`: what would keep a worker from starting here. A start asks for what concerns servers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from consumer import logs
+from consumer.adapters.kafka_topics import missing_codecs
+from consumer.adapters.kafka_topics import read_facts as read_kafka_facts
+from consumer.adapters.nvml import gpu_reader
+from consumer.adapters.redis_scores import read_facts as read_redis_facts
+from consumer.adapters.trace_export import check_tracing
+from consumer.errors import SettingsInvalid
+from consumer.exit_code import exit_code_of
+from consumer.loading import find_processors, load_model
+from consumer.sections import EngineKind
+from consumer.settings import Settings
+from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis
+from consumer.supervisor.memory import check_gpu_memory
+from consumer.supervisor.mps import check_mps
+
+
+def main(settings: Settings) -> int:
+    """Print every finding; 2 if one of them would keep a worker from starting."""
+    logs.configure()
+
+    async def work() -> int:
+        findings = await everything(settings)
+        for finding in findings:
+            print(f"{finding.verdict} {finding.name}: {finding.found}")  # noqa: T201 -- stdout is data
+            if finding.fix:
+                print(f"     fix: {finding.fix}")  # noqa: T201
+        return 0 if all(finding.ok for finding in findings) else 2
+
+    return exit_code_of(work)
+
+
+async def everything(settings: Settings) -> list[Finding]:
+    """Servers, this machine, the model."""
+    _, findings = await servers(settings)
+    return [
+        *findings,
+        *check_mps(settings.workers),
+        *await asyncio.to_thread(_check_gpus, settings),
+        *await asyncio.to_thread(_check_processors, settings),
+        *await asyncio.to_thread(_check_model, settings),
+    ]
+
+
+async def servers(settings: Settings) -> tuple[KafkaFacts | Unreachable, list[Finding]]:
+    """What the cluster is, and what there is to say about Kafka, Redis and tracing."""
+    kafka = await read_kafka_facts(settings.kafka)
+    redis = await read_redis_facts(settings.redis)
+    findings = [
+        *check_codecs(missing_codecs()),
+        *check_kafka(settings, kafka),
+        *check_redis(settings, redis, kafka),
+        *check_tracing(),
+    ]
+    return kafka, findings
+
+
+def _check_processors(settings: Settings) -> list[Finding]:
+    try:
+        processors = find_processors(settings.engine)
+    except SettingsInvalid as invalid:
+        return [Finding("engine.io_processors", ok=False, found=str(invalid))]
+    return [Finding("engine.io_processors", ok=True, found=", ".join(processors) or "none")]
+
+
+def _check_model(settings: Settings) -> list[Finding]:
+    try:
+        model = load_model(settings.engine)
+    except SettingsInvalid as invalid:
+        return [Finding("model", ok=False, found=str(invalid))]
+    return [Finding(f"model.{name}", ok=True, found=str(is_)) for name, is_ in model.card.describe().items()]
+
+
+def _check_gpus(settings: Settings) -> list[Finding]:
+    """What there is to say on a machine with GPUs. Blocking."""
+    gpus = gpu_reader()()
+    if not gpus or settings.engine.kind is EngineKind.SCRIPTED:
+        return []
+    from consumer.adapters.vllm_versions import default_gpu_memory_share  # noqa: PLC0415 -- heavy
+
+    try:
+        return check_gpu_memory(settings, gpus, default_gpu_memory_share())
+    except SettingsInvalid as invalid:
+        return [Finding("engine.gpus", ok=False, found=str(invalid))]
