@@ -41,4 +41,4 @@ class NetworkPolicyValues(Section):
     hub: bool = True
     """Port 443 to any address, to download models."""
     extra_egress: Objects = []
-    """More NetworkPolicyEgressRules, for a trace collector for instance."""
+    """More NetworkPolicyEgressRules, for a token provider of your own for instance."""

@@ -52,6 +52,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL",
     ),
     (
+        {"config": {"redis": {"url": "redis+sentinel://a/x/0?sentinel_password=hunter2"}}},
+        "config.redis.url holds a password",
+    ),
+    (
         {"existingSecrets": {"settings": {"redis.url": {"name": "a", "key": "b"}}}},
         'config.redis.url and existingSecrets.settings."redis.url" are both set: remove one of them',
     ),
@@ -148,7 +152,11 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
             "config": {"redis": {"url": ""}},
             "existingSecrets": {"settings": {"redis.url": {"name": "a", "key": "b"}}},
         },
-        "networkPolicy.redis.ports is empty and redis.url stands in a Secret: set the port of Redis",
+        "networkPolicy.redis.ports is empty and redis.url stands in a Secret or names Sentinels: set the ports",
+    ),
+    (
+        {"networkPolicy": {"enabled": True}, "config": {"redis": {"url": "redis+sentinel://a:26379,b:26379/scores/0"}}},
+        "networkPolicy.redis.ports is empty and redis.url stands in a Secret or names Sentinels: set the ports",
     ),
 ]
 

@@ -195,24 +195,16 @@ def test_the_model_cache_is_where_the_hub_looks() -> None:
 
 
 def test_a_network_policy_opens_what_the_settings_name() -> None:
-    policy = one(
-        render(
-            MINIMAL,
-            values={
-                "networkPolicy": {"enabled": True},
-                "config": {
-                    "kafka": {"bootstrap_servers": "a:9093,b:9093,c:9094"},
-                    "redis": {"url": "rediss://redis:6380"},
-                },
-            },
-        ),
-        "NetworkPolicy",
-    )["spec"]
-    ports = [[port["port"] for port in rule["ports"]] for rule in policy["egress"]]
-    assert ports == [[53, 53], [9093, 9094], [6380], [443]]
-    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == ["health"]
-    airgapped = one(render(CHART / "ci" / "airgapped-values.yaml"), "NetworkPolicy")["spec"]
-    assert [443] not in [[port["port"] for port in rule["ports"]] for rule in airgapped["egress"]]
+    def ports(values: dict[str, Any]) -> list[list[int]]:
+        policy = one(render(MINIMAL, values={"networkPolicy": {"enabled": True}, **values}), "NetworkPolicy")["spec"]
+        assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == ["health"]
+        return [[port["port"] for port in rule["ports"]] for rule in policy["egress"]]
+
+    kafka, redis = {"bootstrap_servers": "a:9093,b:9093,c:9094"}, {"url": "rediss://redis:6380"}
+    assert ports({"config": {"kafka": kafka, "redis": redis}}) == [[53, 53], [9093, 9094], [6380], [443]]
+    assert ports({"networkPolicy": {"enabled": True, "hub": False}}) == [[53, 53], [9092], [6379]]
+    tokens = {"config": {"kafka": {"security": {"token_endpoint": "https://login.example:8443/token"}}}}
+    assert ports({**tokens, "tracing": {"endpoint": "http://collector:4318"}})[4:] == [[8443], [4318]]
 
 
 def test_a_node_drain_never_waits_for_a_pod_that_loads_its_model() -> None:

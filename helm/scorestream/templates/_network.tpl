@@ -7,12 +7,21 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Space-separated: those that were set, else that of redis.url; none when it stands in a Secret. */}}
+{{/* The port of an http or https URL. */}}
+{{- define "scorestream.urlPort" -}}
+{{- $host := (urlParse .).host -}}
+{{- regexFind ":[0-9]+$" $host | trimPrefix ":" | default (hasPrefix "https:" . | ternary "443" "80") -}}
+{{- end -}}
+
+{{/*
+Space-separated: those that were set, else that of redis.url; none when it stands in a Secret, or names Sentinels, which
+do not say before on which port the master listens.
+*/}}
 {{- define "scorestream.redisPorts" -}}
 {{- $url := dig "redis" "url" "" .Values.config -}}
 {{- if .Values.networkPolicy.redis.ports -}}
 {{- join " " .Values.networkPolicy.redis.ports -}}
-{{- else if $url -}}
+{{- else if and $url (not (contains "sentinel" $url)) -}}
 {{- regexFind ":[0-9]+(/|\\?|$)" $url | default ":6379" | regexFind "[0-9]+" -}}
 {{- end -}}
 {{- end -}}

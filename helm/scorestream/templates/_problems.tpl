@@ -33,7 +33,7 @@ redis.url is nowhere: set config.redis.url, or existingSecrets.settings."redis.u
 
 {{- define "scorestream.problems.settings" -}}
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
-{{- if regexMatch "^[a-z+]+://[^/@]*:[^/@]*@" (dig "redis" "url" "" .Values.config) }}
+{{- if regexMatch "(^[a-z+]+://[^/@]*:[^/@]*@|password=)" (dig "redis" "url" "" .Values.config) }}
 config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL into a Secret and name it in existingSecrets.settings."redis.url"
 {{- end }}
 {{- range $setting := .Files.Get "files/secret-settings.yaml" | fromYamlArray }}
@@ -200,6 +200,6 @@ metrics.{{ $what }}.enabled is true and the cluster does not know monitoring.cor
 networkPolicy.kafka.ports is empty and config.kafka.bootstrap_servers names no port: set one of them
 {{- end }}
 {{- if and .Values.networkPolicy.enabled (not (include "scorestream.redisPorts" .)) }}
-networkPolicy.redis.ports is empty and redis.url stands in a Secret: set the port of Redis
+networkPolicy.redis.ports is empty and redis.url stands in a Secret or names Sentinels: set the ports (also of the master, of whom the Sentinels tell)
 {{- end }}
 {{- end -}}
