@@ -39,7 +39,7 @@ bench: setup-demo ## the pipeline beside the engine alone and transformers, on t
 test: setup-test lint kafka chart-tools ## everything, on real Kafka, Redis and vLLM
 	@$(BIN)/python -m pytest --durations=15 $(PYTEST)
 
-unit: setup-test ## only the tests that need no Kafka, Redis or engine
+unit: setup-test chart-tools ## only the tests that need no Kafka, Redis or engine
 	@$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
 
 parity: setup-test ## how far every kind of model is from transformers in float32; KIND=Qwen3: those alone

