@@ -1,6 +1,8 @@
 """What the chart makes of values that work."""
 
+import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,5 +234,8 @@ def test_objects_of_the_users_own_may_use_the_release() -> None:
 def test_the_notes_name_commands_that_work_on_this_release() -> None:
     notes = run_helm("install", RELEASE, CHART, "--namespace", NAMESPACE, "--values", MINIMAL, "--dry-run=client")
     assert re.search(rf"kubectl .*--namespace {NAMESPACE} .*deployment/{RELEASE}-scorestream", notes)
-    assert "score.requests" in notes
-    assert "score:q1" in notes
+    assert "--request-topic score.requests" in notes
+    assert "redis-cli GET score:q1" in notes
+    (publishing,) = re.findall(r"sh -c \\\n\s+'(echo .*) \\\n", notes)
+    said = subprocess.run(["sh", "-c", publishing], capture_output=True, text=True, check=True).stdout
+    assert json.loads(said)["task"] == "rerank"
