@@ -11,6 +11,8 @@ from scripts.helm import helm
 
 VALUE_SETS = sorted(CHART.glob("ci/*-values.yaml"))
 CUSTOM_APIS = ("keda.sh/v1alpha1", "monitoring.coreos.com/v1")
+KUBERNETES = "1.33"
+"""What Helm is told of the cluster: by itself it takes the version that it was built with."""
 RELEASE, NAMESPACE = "ranking", "scoring"
 
 
@@ -30,7 +32,7 @@ def render(
     *value_files: Path, values: dict[str, Any] | None = None, apis: tuple[str, ...] = CUSTOM_APIS
 ) -> list[dict[str, Any]]:
     """All objects of a release; `values` come last. Raises Refused."""
-    arguments: list[str | Path] = ["template", RELEASE, CHART, "--namespace", NAMESPACE]
+    arguments: list[str | Path] = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", KUBERNETES]
     for file in value_files:
         arguments += ["--values", file]
     for api in apis:
