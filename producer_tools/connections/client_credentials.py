@@ -8,7 +8,7 @@ import aiohttp
 
 from producer_tools.connections.passwords import password_of
 from producer_tools.connections.settings import KafkaSecurity
-from producer_tools.connections.tls import RenewedContext
+from producer_tools.connections.tls import RenewedContext, trust_also
 from producer_tools.connections.tokens import Token
 
 
@@ -19,7 +19,9 @@ class ClientCredentials:
         """Raises Unusable."""
         self._security = security
         self._endpoint = endpoint
-        self._tls = RenewedContext(security)
+        # It is another server than the brokers: a public one as a rule, and not shown this client's certificate.
+        own = {"certificate_file": None, "key_file": None, "check_hostname": True}
+        self._tls = RenewedContext(security.model_copy(update=own), trust_also)
 
     async def token(self) -> Token:
         """One from the endpoint. Raises aiohttp.ClientError, Unusable, or ValueError for an answer that is none."""

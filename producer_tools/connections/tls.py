@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from producer_tools.connections.files import Renewed, Unusable
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
+
+Trust = Callable[[Path | None], ssl.SSLContext]
+"""A context that trusts authorities; given is the section's ca_file."""
 
 
 class RenewedContext(ssl.SSLContext):
@@ -16,15 +20,16 @@ class RenewedContext(ssl.SSLContext):
     Event loops, asyncio's and uvloop's, begin each connection with `wrap_bio`, which is why that is the place.
     """
 
-    def __new__(cls, security: KafkaSecurity | RedisSecurity) -> Self:
+    def __new__(cls, security: KafkaSecurity | RedisSecurity, trust: Trust | None = None) -> Self:
         """A context's protocol is given here; it is never used itself."""
-        del security
+        del security, trust
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
-    def __init__(self, security: KafkaSecurity | RedisSecurity) -> None:
-        """Raises Unusable."""
+    def __init__(self, security: KafkaSecurity | RedisSecurity, trust: Trust | None = None) -> None:
+        """`trust`: how to begin, by default trusting those of ca_file, else the system's. Raises Unusable."""
+        begin = trust or trust_only
         paths = (security.ca_file, security.certificate_file, security.key_file)
-        self._renewed = Renewed([path for path in paths if path is not None], lambda: _context(security))
+        self._renewed = Renewed([path for path in paths if path is not None], lambda: _context(security, begin))
 
     def wrap_bio(
         self,
@@ -38,12 +43,24 @@ class RenewedContext(ssl.SSLContext):
         return self._renewed.get().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
 
-def _context(security: KafkaSecurity | RedisSecurity) -> ssl.SSLContext:
-    authorities = security.ca_file
+def trust_only(authorities: Path | None) -> ssl.SSLContext:
+    """Those of the file; without one, the system's."""
+    return ssl.create_default_context(cafile=None if authorities is None else str(authorities))
+
+
+def trust_also(authorities: Path | None) -> ssl.SSLContext:
+    """The system's, and those of the file."""
+    context = ssl.create_default_context()
+    if authorities is not None:
+        context.load_verify_locations(authorities)
+    return context
+
+
+def _context(security: KafkaSecurity | RedisSecurity, trust: Trust) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=None if authorities is None else str(authorities))
+        context = trust(security.ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise Unusable(f"{authorities} holds no certificates in PEM: {_reason(error)}") from error
+        raise Unusable(f"{security.ca_file} holds no certificates in PEM: {_reason(error)}") from error
     context.check_hostname = security.check_hostname
     if security.certificate_file is not None:
         _load_certificate(context, security.certificate_file, security)

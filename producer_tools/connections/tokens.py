@@ -7,7 +7,9 @@ import importlib
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from importlib.metadata import entry_points
+from threading import Thread
 from typing import Any
 
 from aiokafka import conn
@@ -58,6 +60,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._renew_at_ms = 0.0
         self._ends_at_ms = 0.0
         self._asking = asyncio.Lock()
+        self._calling: Future[Any] | None = None
 
     async def token(self) -> str:
         """A token that is valid now. Raises TokenUnavailable, with what the provider said."""
@@ -68,7 +71,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
                 except Exception as failure:
                     # Somebody else's code: whatever it raises, there is no new token.
                     if time.time() * 1000 >= self._ends_at_ms:
-                        raise TokenUnavailable(f"no token: {type(failure).__name__}: {failure}") from failure
+                        said = str(failure) or f"no answer in {TOKEN_SECONDS:g} s"
+                        raise TokenUnavailable(f"no token: {type(failure).__name__}: {said}") from failure
             return self._token
 
     def extensions(self) -> dict[str, str]:
@@ -80,13 +84,32 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             if inspect.iscoroutinefunction(self._provider):
                 answer = await self._provider()
             else:
-                answer = await asyncio.to_thread(self._provider)
+                answer = await self._call(self._provider)
         token, ends_at_ms = answer
         now_ms = time.time() * 1000
         if ends_at_ms <= now_ms:
             raise ValueError("the provider gave a token that has expired; its end is milliseconds since the epoch")
         self._token, self._ends_at_ms = token, ends_at_ms
         self._renew_at_ms = now_ms + RENEWED_AFTER * (ends_at_ms - now_ms)
+
+    async def _call(self, provider: Callable[[], Any]) -> Any:
+        """In a thread of its own: a call that never returns must not take one that resolves names, or delay the end."""
+        if self._calling is not None and not self._calling.done():
+            raise TimeoutError("an earlier call has not returned yet")
+        self._calling = done = Future[Any]()
+        # Whoever stops waiting must not cancel it: it tells when the provider has come back after all.
+        done.set_running_or_notify_cancel()
+        Thread(target=_call, args=(provider, done), name="token provider", daemon=True).start()
+        return await asyncio.wrap_future(done)
+
+
+def _call(provider: Callable[[], Any], done: Future[Any]) -> None:
+    try:
+        done.set_result(provider())
+    except BaseException as fault:  # noqa: BLE001 -- handed to whoever waits
+        # A SystemExit would end whoever waits, a StopIteration leave him waiting.
+        plain = isinstance(fault, Exception) and not isinstance(fault, StopIteration)
+        done.set_exception(fault if plain else RuntimeError(f"the provider raised {type(fault).__name__}"))
 
 
 def tokens(security: KafkaSecurity) -> Tokens:

@@ -56,6 +56,16 @@ IMPOSSIBLE = [
         {"redis.url": "redis://127.0.0.1:PORT/0"},
     ),
     Impossible(
+        "SASL without a mechanism",
+        ("kafka.security: protocol is SASL_SSL", "set it to PLAIN, SCRAM-SHA-256"),
+        {"kafka.security.protocol": "SASL_SSL"},
+    ),
+    Impossible(
+        "an authority's file that is not there",
+        ("redis.security: /no/such/ca.pem: No such file", "docs/secure.md"),
+        {"redis.url": "rediss://127.0.0.1:PORT", "redis.security.ca_file": "/no/such/ca.pem"},
+    ),
+    Impossible(
         "no request topic",
         ("BASE.nowhere", "kafka-topics.sh", "--create"),
         {"kafka.request_topic": "BASE.nowhere"},

@@ -11,7 +11,7 @@ from tests.services.acls import documented_rules, grant
 from tests.services.secured_kafka import OTHER_USERS, USER, SecuredKafka
 from tests.services.secured_redis import SecuredRedis
 
-REAUTHENTICATION_SECONDS = 4
+REAUTHENTICATION_SECONDS = 3
 
 MakeSecuredCase = Callable[..., Awaitable[Case]]
 

@@ -13,6 +13,7 @@ from consumer.records import ScoreEntry
 from consumer.sections import RedisNotify, RedisSettings
 from consumer.startup import RedisFacts, RedisRefused, Unreachable
 from producer_tools.connections.redis import RedisServer
+from producer_tools.get import get_from_redis
 from tests.contract.caches import RedisCache, entry
 from tests.services.redis import RedisNode
 from tests.services.secured_redis import (
@@ -169,6 +170,10 @@ async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_s
         assert (await hints.get_sharded_message(ignore_subscribe_messages=True, timeout=5))["data"] == b"ok"
     held = [await cache.get(f"{number}") for number in range(0, 500, 50)]
     assert held == [entry(f"{number}").value for number in range(0, 500, 50)]
+    server = RedisServer(redis_cluster.url)
+    waiting = asyncio.create_task(get_from_redis("late", server=server, prefix=cache.prefix, wait_seconds=20))
+    await cache.store.write([entry("late")])
+    assert await waiting == entry("late").value
     # A node that restarted has forgotten the script.
     await cache.client.script_flush()
     assert await cache.store.write([entry(f"{number}", offset=1, timestamp_ms=1) for number in range(500)]) == 500

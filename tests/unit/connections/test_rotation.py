@@ -2,19 +2,23 @@
 
 import asyncio
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 import pytest_asyncio
 
+from producer_tools.connections import tokens as connection_tokens
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.passwords import password_of
 from producer_tools.connections.settings import KafkaSecurity, SecurityProtocol
 from producer_tools.connections.tls import RenewedContext
 from producer_tools.connections.tokens import Tokens, TokenUnavailable
 from tests.services.certificates import Authority, SignedFiles
+from tests.services.process import wait_until
 
 
 class Server:
@@ -170,6 +174,30 @@ async def test_a_token_serves_to_its_end_when_there_is_no_other_to_be_had(monkey
         await tokens.token()
     provider.fails = False
     assert await tokens.token() == "token-4"
+
+
+async def test_a_provider_that_never_returns_costs_one_thread_and_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection_tokens, "TOKEN_SECONDS", 0.05)
+    let_go = Event()
+    threads = threading.active_count()
+
+    def hang() -> tuple[str, float]:
+        let_go.wait()
+        raise SystemExit
+
+    tokens = Tokens(hang, {})
+    with pytest.raises(TokenUnavailable, match=r"no answer in 0\.05 s"):
+        await tokens.token()
+    for _ in range(3):
+        with pytest.raises(TokenUnavailable, match="an earlier call has not returned yet"):
+            await tokens.token()
+    assert threading.active_count() == threads + 1
+    let_go.set()
+    await wait_until(lambda: threading.active_count() == threads, "the thread's end")
+    with pytest.raises(TokenUnavailable, match="the provider raised SystemExit"):
+        await tokens.token()
 
 
 async def test_a_provider_that_gives_something_else_is_told_as_such() -> None:
