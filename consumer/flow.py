@@ -30,7 +30,7 @@ from consumer.lane import Chunk, Lane
 from consumer.ledger import Ledger
 from consumer.membership import Membership
 from consumer.metrics.telemetry import Telemetry
-from consumer.records import Later, Outcome, Prepared, Refusal, SourceRecord, TopicPartition
+from consumer.records import Later, Outcome, Prepared, Refusal, SourceRecord, Step, TopicPartition
 from consumer.recovery import Recovery
 from consumer.revival import RevivableEngine
 from consumer.settings import Settings
@@ -71,7 +71,10 @@ class Flow:
 
     def __init__(self, ports: Ports, preparer: Preparer, answerer: Answerer, settings: Settings, clock: Clock) -> None:
         self.ledger = Ledger(settings.limits, settings.breaker)
-        self.window = EngineWindow(settings.engine.window_sequences, settings.engine.window_tokens)
+        self.window = EngineWindow(
+            settings.engine.max_num_seqs, settings.engine.max_num_batched_tokens, settings.engine.steps_in_flight
+        )
+        ports.engine.watch_steps(self._step_returned)
         self.tally, self.telemetry = Tally(), Telemetry(clock)
         self._ports = ports
         self._preparer = preparer
@@ -213,6 +216,10 @@ class Flow:
         self._recovery.inside.add(batch)
         self.telemetry.micro_batch_sequences.observe(len(batch.inputs))
         self._tasks.create_task(self._score_batch(batch))
+
+    def _step_returned(self, step: Step) -> None:
+        self.window.step_returned(step)
+        self._admission.notify()
 
     # ------------------------------------------------------------------------------- engine -> shape -> settle
 

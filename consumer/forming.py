@@ -115,6 +115,7 @@ class Former:
             if item.submitted == 0 and item.deadline_unix_ms is not None and item.deadline_unix_ms <= now_unix_ms:
                 batch.expired.append(lane.leave_ready())
             elif not self._take(item, batch, window, now):
+                window.refused = window.refused or not batch.pieces
                 break
             if lane.ready:
                 heapq.heappush(queue, (urgency, lane.served_tokens, lane.partition.partition, lane))

@@ -18,6 +18,7 @@ from consumer.records import (
     ScoreEntry,
     Shaped,
     SourceRecord,
+    Step,
     TokenSequence,
     TopicPartition,
 )
@@ -109,6 +110,9 @@ class ScoringEngine(Protocol):
         The future raises EngineDead, or MicroBatchFailed when the engine lives but failed on these inputs together. A
         refusal of one input is its outcome, not an exception.
         """
+
+    def watch_steps(self, watch: Callable[[Step], None]) -> None:
+        """Call `watch` with each step from now on; an engine that cannot tell its steps never does."""
 
     async def ping(self, timeout_seconds: float) -> None:
         """A round trip through the engine's own loop. Raises EngineDead when it does not come back."""

@@ -119,6 +119,16 @@ class EngineInput:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of the engine gave back, and what was left in it then. Tokens without shared prefixes."""
+
+    sequences: int
+    tokens: int
+    left_sequences: int
+    left_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class InputRejected:
     """The engine's refusal of one sequence, or numbers that are not numbers. Its neighbours are not affected."""
 

@@ -10,7 +10,7 @@ import structlog
 from consumer.clock import Clock
 from consumer.errors import EngineDead
 from consumer.interfaces import ScoringEngine
-from consumer.records import EngineInput, EngineOutput
+from consumer.records import EngineInput, EngineOutput, Step
 
 log = structlog.get_logger()
 
@@ -26,6 +26,7 @@ class RevivableEngine:
         self._period_seconds = period_seconds
         self._clock = clock
         self._revived_at: float | None = None
+        self._watch: Callable[[Step], None] = lambda _: None
         self.restarting = False
         """There is no engine now: the next one is being started."""
         self.deaths = 0
@@ -34,6 +35,11 @@ class RevivableEngine:
     def submit(self, inputs: Sequence[EngineInput]) -> asyncio.Future[list[EngineOutput]]:
         """One micro-batch, one future, as every engine's."""
         return self._engine.submit(inputs)
+
+    def watch_steps(self, watch: Callable[[Step], None]) -> None:
+        """Of whichever engine lives."""
+        self._watch = watch
+        self._engine.watch_steps(watch)
 
     async def ping(self, timeout_seconds: float) -> None:
         """Raises EngineDead; nothing while a new one is being started, which has its own deadline."""
@@ -59,6 +65,7 @@ class RevivableEngine:
         try:
             await self._engine.stop()
             self._engine = await self._start()
+            self._engine.watch_steps(self._watch)
         finally:
             self.restarting = False
         self.restarts += 1

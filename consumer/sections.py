@@ -191,8 +191,9 @@ class EngineSettings(_Section):
     """The same before every document."""
     query_expansion: bool = True
     """Whether queries are filled up with mask tokens where a late-interaction model's files ask for it."""
-    steps_in_flight: PositiveInt = 2
-    """Window of the GPU queue, in engine steps: one computing, the others ready."""
+    steps_in_flight: PositiveInt = 4
+    """Window of the GPU's queue, in engine steps, at its widest. It narrows to two, one computing and one ready, while
+    steps come back full all the same."""
     hang_seconds: PositiveFloat = 30.0
     """An engine that does not answer a ping for so long counts as dead; more than its longest step."""
     restart_period_seconds: PositiveFloat = 3600.0
@@ -219,13 +220,8 @@ class EngineSettings(_Section):
 
     @property
     def window_sequences(self) -> int:
-        """Sequences that may be in the engine at once."""
+        """Sequences that may be in the engine at once, when the window is widest."""
         return self.max_num_seqs * self.steps_in_flight
-
-    @property
-    def window_tokens(self) -> int:
-        """Tokens that may be in the engine at once."""
-        return self.max_num_batched_tokens * self.steps_in_flight
 
 
 class MicroBatchSettings(_Section):
@@ -248,7 +244,7 @@ class LimitSettings(_Section):
     """For requests that do not say: cut to fit, or refuse with `too_long`."""
     max_text_bytes: PositiveInt = 1_000_000
     """Of one text; a longer one is refused before it is tokenised."""
-    lane_records: PositiveInt = 2048
+    lane_records: PositiveInt = 4096
     """Undelivered records of one partition; at least twice the engine window."""
     memory_bytes: PositiveInt = 512 * 1024 * 1024
     """Undelivered records of all partitions, as held in memory; one fetch of each partition may come on top."""

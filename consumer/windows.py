@@ -4,21 +4,61 @@ Both are counted in this process at the moment of taking and giving back. vLLM's
 so for pooling they read zero running sequences, and they go stale during a long step.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from consumer.records import Step
+
+_LEAST_STEPS = 2.0
+"""One that is computed, and one that waits ready beside it."""
+_FULL = 0.9
+_CHANGE = 1.1
 
 
 @dataclass(slots=True)
 class EngineWindow:
     """Sequences and tokens inside the engine: what the GPU computes now and what waits ready beside it.
 
-    Taken when a micro-batch is handed over, given back when the engine returns it, whatever became of its lanes.
+    Taken when a micro-batch is handed over, given back when the engine returns it, whatever became of its lanes. The
+    limit is so many steps' worth as keep steps full, at most `most_steps`: a micro-batch counts until the last of its
+    sequences is back, and the next one takes its time from here to there.
     """
 
-    limit_sequences: int
-    limit_tokens: int
+    step_sequences: int
+    step_tokens: int
+    most_steps: float = 1.0
     sequences: int = 0
     tokens: int = 0
     exclusive: bool = False
+    refused: bool = False
+    """Something ready did not fit since the last step."""
+    steps: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.steps = self.most_steps
+
+    @property
+    def limit_sequences(self) -> int:
+        """The most sequences inside."""
+        return int(self.step_sequences * self.steps)
+
+    @property
+    def limit_tokens(self) -> int:
+        """The most tokens inside."""
+        return int(self.step_tokens * self.steps)
+
+    def step_returned(self, step: Step) -> None:
+        """Widen while steps come back less than full although more was ready; narrow while more than one step waits.
+
+        Caller: the engine. One that cannot tell of its steps leaves the window at its widest.
+        """
+        filled = max(step.sequences / self.step_sequences, step.tokens / self.step_tokens)
+        # One step of what is left is being computed.
+        waiting = max(step.left_sequences / self.step_sequences, step.left_tokens / self.step_tokens) - 1
+        if filled < _FULL and self.refused:
+            self.steps = min(self.most_steps, self.steps * _CHANGE)
+        elif filled >= _FULL and waiting > 1:
+            self.steps = max(min(_LEAST_STEPS, self.most_steps), self.steps / _CHANGE)
+        self.refused = False
 
     def admits(self, sequences: int, tokens: int) -> bool:
         """Whether so much more fits; never beside a record that must be alone.

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.interfaces import EncodedText
-from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling, TokenSequence
+from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling, Step, TokenSequence
 from consumer.sections import EngineSettings
 from schemas.errors import ErrorCode
 
@@ -97,6 +97,7 @@ class ScriptedEngine:
         self._dead = False
         self._hangs = False
         self._work = asyncio.Event()
+        self._watch: Callable[[Step], None] = lambda _: None
         self._loop = asyncio.get_running_loop().create_task(self._run())
         self.largest_queue_sequences = 0
 
@@ -137,6 +138,10 @@ class ScriptedEngine:
         self.largest_queue_sequences = max(self.largest_queue_sequences, self.queued_sequences)
         self._work.set()
 
+    def watch_steps(self, watch: Callable[[Step], None]) -> None:
+        """Each is told when its outputs are there."""
+        self._watch = watch
+
     async def ping(self, timeout_seconds: float) -> None:
         """Raises EngineDead once it died, and when it does not answer in time because it hangs."""
         if self._hangs:
@@ -161,6 +166,7 @@ class ScriptedEngine:
 
     def _step(self) -> None:
         room = self._step_sequences
+        tokens = 0
         while self._queue and room:
             submitted = self._queue[0]
             done = len(submitted.outputs)
@@ -173,10 +179,14 @@ class ScriptedEngine:
                 return
             submitted.outputs.extend(scripted_output(one) for one in now)
             room -= len(now)
+            tokens += sum(one.computed_tokens for one in now)
             if len(submitted.outputs) == len(submitted.inputs):
                 self._queue.popleft()
                 if not submitted.future.done():
                     submitted.future.set_result(submitted.outputs)
+        left = [one for submitted in self._queue for one in submitted.inputs[len(submitted.outputs) :]]
+        left_tokens = sum(one.computed_tokens for one in left)
+        self._watch(Step(self._step_sequences - room, tokens, len(left), left_tokens))
 
     def die(self) -> None:
         """What an engine's process does when it is killed."""

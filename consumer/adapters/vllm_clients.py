@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol, Self
@@ -21,7 +21,7 @@ import torch
 
 from consumer.adapters.vllm_outputs import engine_outputs
 from consumer.adapters.vllm_versions import REFUSALS, AsyncLLM, copy_request, output_problem, params_of
-from consumer.records import CustomPooling, EngineInput, EngineOutput, InputRejected, Pooling
+from consumer.records import CustomPooling, EngineInput, EngineOutput, InputRejected, Pooling, Step
 from consumer.sections import EngineClient
 from schemas.errors import ErrorCode
 
@@ -31,6 +31,13 @@ _MESSAGE_CHARACTERS = 300
 
 Collector = Any
 """vLLM's RequestOutputCollector: `get_nowait()` or `await get()` gives the one output of a sequence."""
+
+
+WatchSteps = Callable[[Step], None]
+
+
+def nobody(_step: Step) -> None:
+    """Watches until somebody does."""
 
 
 class Client(Protocol):
@@ -49,6 +56,9 @@ class Client(Protocol):
 
     def unfinished(self) -> int:
         """Requests that have entered and have not come back."""
+
+    def watch_steps(self, watch: WatchSteps) -> None:
+        """Call `watch` with each of the engine's steps, if they can be told apart."""
 
     async def close(self) -> None:
         """Stop reading outputs. Nothing may be in flight."""
@@ -84,6 +94,9 @@ class AsyncLLMClient:
     def unfinished(self) -> int:
         """See Client."""
         return int(self._llm.output_processor.get_num_unfinished_requests())
+
+    def watch_steps(self, watch: WatchSteps) -> None:
+        """See Client. Collectors do not say with which others they were filled."""
 
     async def close(self) -> None:
         """See Client."""
@@ -136,7 +149,9 @@ class EngineCoreClient:
         self._supported_tasks = supported_tasks
         self._attempts = count()
         self._templates: dict[tuple[Pooling, int | None], Any] = {}
-        self._waiting: dict[str, tuple[_MicroBatch, int]] = {}
+        self._waiting: dict[str, tuple[_MicroBatch, int, int]] = {}
+        self._waiting_tokens = 0
+        self._watch: WatchSteps = nobody
         self._broken: Exception | None = None
         self._llm = llm
         # In the place of AsyncLLM's own reader: so it starts none, counts as dead when ours has ended, and cancels ours
@@ -153,12 +168,13 @@ class EngineCoreClient:
         batch = _MicroBatch(list(inputs), len(inputs), asyncio.get_running_loop().create_future())
         now = time.time()
         for place, one in enumerate(inputs):
-            request = one if isinstance(one, InputRejected) else self._request(one, now)
-            if isinstance(request, InputRejected):
+            if isinstance(one, InputRejected):
+                self._put(batch, place, one)
+            elif isinstance(request := self._request(one, now), InputRejected):
                 self._put(batch, place, request)
             else:
                 entered.append(request.request_id)
-                await self._send(request, batch, place)
+                await self._send(request, batch, place, one.computed_tokens)
             if place % _ENTERED_AT_ONCE == _ENTERED_AT_ONCE - 1:
                 await asyncio.sleep(0)
         if inputs:
@@ -167,11 +183,15 @@ class EngineCoreClient:
 
     async def abort(self, entered: Sequence[str]) -> None:
         """See Client. What the engine sends of them in spite of it is not waited for any more."""
-        await self._abort([attempt for attempt in entered if self._waiting.pop(attempt, None)])
+        await self._abort([attempt for attempt in entered if self._leave(attempt)])
 
     def unfinished(self) -> int:
         """See Client."""
         return len(self._waiting)
+
+    def watch_steps(self, watch: WatchSteps) -> None:
+        """See Client. The outputs of one step come together."""
+        self._watch = watch
 
     async def close(self) -> None:
         """See Client."""
@@ -179,10 +199,11 @@ class EngineCoreClient:
         self._reader.cancel()
         await asyncio.wait((self._reader,))
 
-    async def _send(self, request: Any, batch: _MicroBatch, place: int) -> None:
+    async def _send(self, request: Any, batch: _MicroBatch, place: int, tokens: int) -> None:
         if self._broken:
             raise self._broken
-        self._waiting[request.request_id] = batch, place
+        self._waiting[request.request_id] = batch, place, tokens
+        self._waiting_tokens += tokens
         await self._add(request)
 
     def _request(self, one: EngineInput, now: float) -> Any | InputRejected:
@@ -208,15 +229,27 @@ class EngineCoreClient:
         try:
             while True:
                 outputs = await self._next_outputs()
+                sequences, tokens = len(self._waiting), self._waiting_tokens
                 for output in outputs.outputs:
                     # Not there: it was aborted when it had been computed already.
-                    if place := self._waiting.pop(output.request_id, None):
+                    if place := self._leave(output.request_id):
                         self._put(*place, _tensor_of(output))
+                left, left_tokens = len(self._waiting), self._waiting_tokens
+                if left < sequences:
+                    self._watch(Step(sequences - left, tokens - left_tokens, left, left_tokens))
         except Exception as broken:  # noqa: BLE001 -- whatever it is, nothing comes back any more, and who waits is told
             self._broken = broken
-            for batch in {batch for batch, _ in self._waiting.values()}:
+            for batch in {batch for batch, *_ in self._waiting.values()}:
                 batch.complete.set_exception(broken)
             self._waiting.clear()
+
+    def _leave(self, attempt: str) -> tuple[_MicroBatch, int] | None:
+        """Where its output belongs; None when it is not waited for."""
+        if attempt not in self._waiting:
+            return None
+        batch, place, tokens = self._waiting.pop(attempt)
+        self._waiting_tokens -= tokens
+        return batch, place
 
     @staticmethod
     def _put(batch: _MicroBatch, place: int, computed: torch.Tensor | InputRejected) -> None:

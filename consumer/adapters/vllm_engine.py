@@ -12,7 +12,7 @@ from typing import Annotated, Self
 
 import msgspec
 
-from consumer.adapters.vllm_clients import CLIENTS, AsyncLLMClient, Client
+from consumer.adapters.vllm_clients import CLIENTS, AsyncLLMClient, Client, WatchSteps, nobody
 from consumer.adapters.vllm_versions import AsyncLLM, EngineDeadError, engine_config
 from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.model.card import ModelCard
@@ -32,6 +32,7 @@ class VllmEngine:
         self._client: Client = AsyncLLMClient(llm)
         self._scoring: set[asyncio.Future[list[EngineOutput]]] = set()
         self._stopping = False
+        self._watch: WatchSteps = nobody
         cache = llm.vllm_config.cache_config
         self.card = replace(
             card,
@@ -69,6 +70,7 @@ class VllmEngine:
         """
         await self._client.close()
         self._client = await CLIENTS[client].open(self._llm)
+        self._client.watch_steps(self._watch)
 
     @property
     def unfinished_sequences(self) -> int:
@@ -85,6 +87,11 @@ class VllmEngine:
         self._scoring.add(scoring)
         scoring.add_done_callback(self._scoring.discard)
         return scoring
+
+    def watch_steps(self, watch: WatchSteps) -> None:
+        """Call `watch` with each step from now on, where the client in use tells of them: AsyncLLM does not."""
+        self._watch = watch
+        self._client.watch_steps(watch)
 
     async def ping(self, timeout_seconds: float) -> None:
         """A round trip through the engine's own loop, which vLLM's check_health() is not. Raises EngineDead."""

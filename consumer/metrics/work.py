@@ -97,7 +97,7 @@ ENGINE_SEQUENCES = gauge(
 ENGINE_SEQUENCES_LIMIT = gauge(
     "engine_limit_sequences",
     "The most sequences that are let into the engine.",
-    "engine.max_num_seqs x engine.steps_in_flight.",
+    "At most engine.max_num_seqs x engine.steps_in_flight; narrower while steps come back full all the same.",
 )
 ENGINE_TOKENS = gauge(
     "engine_tokens",
@@ -107,7 +107,7 @@ ENGINE_TOKENS = gauge(
 ENGINE_TOKENS_LIMIT = gauge(
     "engine_limit_tokens",
     "The most tokens that are let into the engine.",
-    "engine.max_num_batched_tokens x engine.steps_in_flight.",
+    "At most engine.max_num_batched_tokens x engine.steps_in_flight.",
 )
 WAITING_RECORDS = gauge(
     "waiting_records",

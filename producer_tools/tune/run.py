@@ -23,9 +23,9 @@ from producer_tools.tune.ladder import ladder, start_on
 from producer_tools.tune.search import Candidate, Search, Tried
 
 LAST_LINE_CHARACTERS = 200
-LANE_STEPS = 4
-"""A lane holds at least twice the engine's window, which is two steps; see limits.lane_records."""
-DEFAULT_LANE_RECORDS = 2048
+LANE_STEPS = 8
+"""A lane holds at least twice the engine's window, which is four steps at its widest; see limits.lane_records."""
+DEFAULT_LANE_RECORDS = 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tests.services.kafka import KafkaNode
 from tests.services.redis import RedisNode
 
 PARTITIONS, WORKERS = 8, 2
-SMALL_WINDOWS: dict[str, object] = {"engine.max_num_seqs": 16, "limits.lane_records": 64}
+SMALL_WINDOWS: dict[str, object] = {"engine.max_num_seqs": 16, "limits.lane_records": 128}
 """Full a few seconds into an outage, so that what still grows then is a leak."""
 MOST_RESUMED_SECONDS = 60.0
 MOST_GROWTH_MIB = 8.0

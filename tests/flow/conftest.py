@@ -37,6 +37,7 @@ BASE: dict[str, Any] = {
     "engine.kind": "scripted",
     "engine.max_num_seqs": 8,
     "engine.max_num_batched_tokens": 512,
+    "engine.steps_in_flight": 2,
     "engine.scripted_seconds_per_step": 0.001,
     "limits.lane_records": 64,
     "commit.interval_ms": 10,

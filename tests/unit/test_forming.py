@@ -43,7 +43,7 @@ def form(former: Former, lanes: list[Lane], window: EngineWindow, now: float = 0
 
 
 def wide() -> EngineWindow:
-    return EngineWindow(limit_sequences=10_000, limit_tokens=1_000_000)
+    return EngineWindow(step_sequences=10_000, step_tokens=1_000_000)
 
 
 def taken(batch: MicroBatch) -> list[tuple[int, int]]:
@@ -104,7 +104,7 @@ def test_request_larger_than_a_micro_batch_goes_in_consecutive_pieces():
 
 def test_request_larger_than_the_window_still_goes_in():
     lane = lane_with(0, [10] * 9)
-    former, window = Former(LIMITS), EngineWindow(limit_sequences=2, limit_tokens=15)
+    former, window = Former(LIMITS), EngineWindow(step_sequences=2, step_tokens=15)
     sizes = []
     while lane.ready:
         batch = form(former, [lane], window)
@@ -114,7 +114,7 @@ def test_request_larger_than_the_window_still_goes_in():
 
 
 def test_full_window_admits_nothing():
-    window = EngineWindow(limit_sequences=4, limit_tokens=1000, sequences=4, tokens=40)
+    window = EngineWindow(step_sequences=4, step_tokens=1000, sequences=4, tokens=40)
     assert form(Former(LIMITS), [lane_with(0, [10])], window).pieces == []
 
 

@@ -18,6 +18,9 @@ class Engine:
     def submit(self, inputs):
         raise NotImplementedError
 
+    def watch_steps(self, watch):
+        self.watch = watch
+
     async def ping(self, timeout_seconds):
         if self.dead:
             raise EngineDead("dead")
@@ -72,3 +75,18 @@ async def test_ping_while_the_new_engine_starts_tells_no_death():
     await reviving
     assert not engine.restarting
     await engine.ping(1.0)
+
+
+async def test_whoever_watches_the_steps_watches_those_of_the_engine_that_lives():
+    engines = [Engine(), Engine()]
+
+    async def start():
+        return engines[1]
+
+    engine = RevivableEngine(engines[0], start, 3600.0, Clock())
+    steps = []
+    engine.watch_steps(steps.append)
+    engines[0].watch("before")
+    await engine.revive(EngineDead("dead"))
+    engines[1].watch("after")
+    assert steps == ["before", "after"]

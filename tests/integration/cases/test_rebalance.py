@@ -127,7 +127,7 @@ async def test_a_worker_that_is_held_gives_its_partitions_up_in_time_and_takes_n
     make_case: MakeCase, redis: RedisNode
 ):
     """Redis answers the other worker only. The next owner goes on from the first request that was held."""
-    lane_records = 50
+    lane_records = 64
     limits = {"limits.lane_records": lane_records, "engine.max_num_seqs": 8, "shutdown.drain_seconds": REVOKE_SECONDS}
     case = await make_case(settings=limits)
     relay_port = free_port()
