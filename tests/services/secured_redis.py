@@ -54,12 +54,21 @@ class SecuredRedis(RedisNode):
             return await client.execute_command(*command)
 
 
+def documented_cluster_user(name: str) -> list[str]:
+    """The command by which docs/secure.md gives this user what clients of a cluster need."""
+    return _documented(f"ACL SETUSER {name} +").split()
+
+
 def documented_user(name: str, prefix: str, password: str) -> list[str]:
     """The command by which docs/secure.md makes this user, for another prefix and password."""
+    return _documented(f"ACL SETUSER {name} on ").replace("PASSWORD", password).replace("score:", prefix).split()
+
+
+def _documented(beginning: str) -> str:
     for line in PAGE.read_text().splitlines():
-        if line.startswith(f"    ACL SETUSER {name} "):
-            return line.replace("PASSWORD", password).replace("score:", prefix).split()
-    raise ServiceFailed(f"{PAGE} makes no user {name}")
+        if line.startswith(f"    {beginning}"):
+            return line.strip()
+    raise ServiceFailed(f"{PAGE} has no command {beginning}...")
 
 
 class SentinelNode(RedisNode):

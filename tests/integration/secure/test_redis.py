@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from consumer.adapters.redis_scores import RedisScores, read_facts
@@ -13,6 +14,7 @@ from consumer.records import ScoreEntry
 from consumer.sections import RedisNotify, RedisSettings
 from consumer.startup import RedisFacts, RedisRefused, Unreachable
 from producer_tools.connections.redis import RedisServer
+from producer_tools.connections.settings import RedisSecurity
 from producer_tools.get import get_from_redis
 from tests.contract.caches import RedisCache, entry
 from tests.services.redis import RedisNode
@@ -21,6 +23,7 @@ from tests.services.secured_redis import (
     RedisClusterNodes,
     SecuredRedis,
     SentinelNode,
+    documented_cluster_user,
     documented_user,
 )
 
@@ -161,7 +164,16 @@ async def test_after_a_failover_the_store_writes_to_the_new_master(tmp_path: Pat
 async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_shard(
     redis_cluster: RedisClusterNodes,
 ) -> None:
-    cache = RedisCache(redis_cluster.url, timeout_seconds=10.0)
+    worker, reader = (
+        RedisServer(redis_cluster.url, RedisSecurity.model_validate({"username": name, "password": f"{name}-secret"}))
+        for name in ("worker", "reader")
+    )
+    cache = RedisCache(worker.url, worker.security, reader, timeout_seconds=10.0)
+    for node in redis_cluster.nodes:
+        async with Redis.from_url(node.url) as administrator:
+            for name in ("worker", "reader"):
+                await administrator.execute_command(*documented_user(name, cache.prefix, f"{name}-secret"))
+                await administrator.execute_command(*documented_cluster_user(name))
     sharded = RedisScores(cache.settings.model_copy(update={"notify": RedisNotify.SPUBLISH}))
     async with cache.client, cache.client.pubsub() as hints:
         await hints.ssubscribe(f"{cache.prefix}7")
@@ -170,12 +182,12 @@ async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_s
         assert (await hints.get_sharded_message(ignore_subscribe_messages=True, timeout=5))["data"] == b"ok"
     held = [await cache.get(f"{number}") for number in range(0, 500, 50)]
     assert held == [entry(f"{number}").value for number in range(0, 500, 50)]
-    server = RedisServer(redis_cluster.url)
-    waiting = asyncio.create_task(get_from_redis("late", server=server, prefix=cache.prefix, wait_seconds=20))
+    waiting = asyncio.create_task(get_from_redis("late", server=reader, prefix=cache.prefix, wait_seconds=20))
     await cache.store.write([entry("late")])
     assert await waiting == entry("late").value
     # A node that restarted has forgotten the script.
-    await cache.client.script_flush()
+    async with RedisServer(redis_cluster.url).connect(10.0) as administrator:
+        await administrator.script_flush()
     assert await cache.store.write([entry(f"{number}", offset=1, timestamp_ms=1) for number in range(500)]) == 500
     facts = await read_facts(cache.settings)
     assert isinstance(facts, RedisFacts)

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from consumer.adapters.kafka_writer import KafkaResultWriter
+from consumer.errors import DependencyUnavailable
+from consumer.records import Message
+from consumer.sections import KafkaSettings
 from producer_tools.connections.refusal import why_refused
-from producer_tools.connections.settings import KafkaSecurity, SecurityProtocol
+from producer_tools.connections.settings import KafkaSecurity, SaslMechanism, SecurityProtocol
 from tests.services.certificates import Authority
 from tests.services.secured_kafka import PASSWORD, USER, SecuredKafka, unsigned_token
 
@@ -162,6 +166,15 @@ async def test_each_refusal_is_told_as_what_it_is(
     for words in attempt.says:
         assert words in f"{refusal.found}: {refusal.fix}"
     assert PASSWORD not in str(refusal)
+
+
+async def test_a_write_that_cannot_connect_says_why_and_may_go_again(secured_kafka: SecuredKafka) -> None:
+    brokers = secured_kafka.brokers(SaslMechanism.PLAIN, password="wrong")
+    kafka = KafkaSettings(bootstrap_servers=brokers.bootstrap_servers, security=brokers.security)
+    writer = KafkaResultWriter(kafka, 1_000_000)
+    with pytest.raises(DependencyUnavailable, match=f"score.results: .*refuses the user {USER} by PLAIN"):
+        await writer.write(0, [Message(None, b"x", ())])
+    await writer.close()
 
 
 @pytest.mark.parametrize(
