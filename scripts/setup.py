@@ -131,7 +131,9 @@ def install(uv: str, engine: str, torch: str, groups: list[str]) -> None:
 
 
 def make_environment(wanted: dict[str, Any], stamp: dict[str, Any]) -> dict[str, Any]:
-    """Bring `.venv` to what is wanted; returns its new stamp."""
+    """Bring `.venv` to what is wanted; returns its new stamp. Raises RuntimeError, saying what to do."""
+    if VENV.is_symlink():
+        raise RuntimeError(f".venv is a link to {VENV.resolve()}, which others may use: remove the link, and try again")
     uv = find_uv()
     STAMP.unlink(missing_ok=True)
     # On a change of engine or of torch's source the old torchvision would satisfy the resolver and not fit the new

@@ -130,3 +130,15 @@ def test_uv_from_its_release_page_is_taken_only_with_the_published_checksum(inta
     else:
         with pytest.raises(RuntimeError, match="SHA-256"):
             uv.uv_by_release(work, site.as_uri())
+
+
+def test_an_environment_that_is_only_linked_here_is_left_alone(checkout: Checkout, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    (checkout.folder / ".venv").symlink_to(elsewhere)
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        checkout.setup("test")
+    assert b"remove the link" in refused.value.stdout + refused.value.stderr
+    assert (elsewhere / "precious").exists()
+    assert checkout.calls.read_text() == ""
