@@ -75,7 +75,7 @@ class RedisServer:
         service, _, database = urlsplit(self.url).path.strip("/").partition("/")
         if not service:
             raise Unusable("the URL names no service: write redis+sentinel://host:26379,host:26379/SERVICE/0")
-        options = self._options(self._of_first_host(database)) | _timeouts(timeout_seconds * _PART_OF_TIMEOUT)
+        options = self._options(self._of_first_host(database)) | _timeouts(timeout_seconds)
         asked = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
         asked |= _timeouts(timeout_seconds * _PART_OF_TIMEOUT)
         managed: type[Connection] = SentinelManagedConnection

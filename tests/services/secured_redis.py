@@ -99,10 +99,10 @@ class SentinelNode(RedisNode):
 
 
 class RedisClusterNodes:
-    """Three primaries that share all slots, without replicas."""
+    """Three primaries that share all slots, without replicas but those that are added."""
 
     def __init__(self, folder: Path) -> None:
-        options = {"cluster-enabled": "yes", "cluster-node-timeout": "2000"}
+        options = {"cluster-enabled": "yes", "cluster-node-timeout": "1000", "repl-diskless-sync-delay": "0"}
         self.nodes = [RedisNode(folder / str(number), options) for number in range(3)]
         for node in self.nodes:
             node.options["cluster-port"] = str(free_port())
@@ -124,15 +124,31 @@ class RedisClusterNodes:
         for node in self.nodes:
             await _until(partial(_cluster, node, "INFO"), lambda state: "cluster_state:ok" in str(state))
 
+    async def add_replica(self) -> None:
+        """One more node, of the first; returns when it has what that has, and all know it. Raises TimeoutError."""
+        first = self.nodes[0]
+        replica = RedisNode(first.folder.parent / "replica", first.options | {"cluster-port": str(free_port())})
+        await replica.start()
+        self.nodes.append(replica)
+        await _cluster(replica, "MEET", "127.0.0.1", first.port, first.options["cluster-port"])
+        name = str(await _cluster(first, "MYID"), "ascii")
+        await _until(partial(_cluster, replica, "NODES"), lambda nodes: name in str(nodes))
+        await _cluster(replica, "REPLICATE", name)
+        async with Redis.from_url(replica.url) as client:
+            await _until(partial(client.info, "replication"), lambda info: info.get("master_link_status") == "up")
+        # Those who have not heard of it would not vote for it.
+        for node in self.nodes:
+            await _until(partial(_cluster, node, "NODES"), lambda nodes: f"slave {name}" in str(nodes))
+
     async def stop(self) -> None:
         """All of them."""
         for node in self.nodes:
             await node.stop()
 
 
-async def _cluster(node: RedisNode, *command: object) -> object:
+async def _cluster(node: RedisNode, *command: object) -> bytes:
     async with Redis.from_url(node.url) as client:
-        return await client.execute_command("CLUSTER", *command)  # type: ignore[no-untyped-call]
+        return await client.execute_command("CLUSTER", *command)  # type: ignore[no-untyped-call,no-any-return]
 
 
 async def _until(ask: Callable[[], Awaitable[Any]], answered: Callable[[Any], bool]) -> None:

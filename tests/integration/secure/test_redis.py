@@ -196,6 +196,21 @@ async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_s
     await cache.close()
 
 
+async def test_when_a_node_of_a_cluster_freezes_the_store_writes_to_its_replica(tmp_path: Path) -> None:
+    cluster = RedisClusterNodes(tmp_path)
+    await cluster.start()
+    await cluster.add_replica()
+    store = RedisScores(RedisSettings.model_validate({"url": cluster.url}))
+    await store.write([entry(f"{number}") for number in range(100)])
+    cluster.nodes[0].freeze()
+    said: set[str] = set()
+    for number in range(0, 100, 10):
+        said |= await until_written(store, entry(f"{number}", offset=11, timestamp_ms=1001))
+    assert any("Timeout" in one or "no answer" in one for one in said)
+    await store.close()
+    await cluster.stop()
+
+
 @pytest.mark.parametrize(
     ("url", "security", "says"),
     [
