@@ -4,10 +4,13 @@ A server that cannot start fails the test with the reason; it is never a skip.
 """
 
 import os
+import re
 import shutil
+import subprocess
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import NoReturn
 
 import hypothesis
 import pytest
@@ -16,7 +19,7 @@ import pytest_asyncio
 from tests.services import process
 from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode, create_topics
-from tests.services.redis import RedisNode
+from tests.services.redis import RedisNode, redis_server
 from tests.services.secured_redis import RedisClusterNodes
 
 # A busy machine is not a defect of the code under test.
@@ -25,6 +28,8 @@ hypothesis.settings.load_profile("scorestream")
 
 CreateTopics = Callable[..., Awaitable[dict[str, str]]]
 MARKED_BY_FIXTURE = ("kafka", "redis")
+REDIS_VERSION = 7
+"""What any test asks for: TLS, ports of the cluster's bus, read-only key patterns."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,6 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in MARKED_BY_FIXTURE:
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(name)
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip what cannot run here; in CI, where everything can, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.hookimpl(trylast=True)
@@ -63,8 +75,20 @@ async def redis(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Redis
     await node.stop()
 
 
+@pytest.fixture(scope="session")
+def redis_7() -> None:
+    """A redis-server that can do what the tests of secured ones and of clusters ask for; see `kcat`."""
+    told = subprocess.run([str(redis_server()), "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"v=(\d+)", told)
+    assert found, told
+    if int(found[1]) < REDIS_VERSION:
+        missing(
+            f"redis-server is of version {found[1]}, and these tests need {REDIS_VERSION} (apt install redis-server)"
+        )
+
+
 @pytest_asyncio.fixture(scope="session")
-async def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RedisClusterNodes]:
+async def redis_cluster(redis_7: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RedisClusterNodes]:
     """One Redis cluster for the whole session."""
     nodes = RedisClusterNodes(tmp_path_factory.mktemp("redis-cluster"))
     await nodes.start()
@@ -109,10 +133,7 @@ def kcat() -> str:
     path = shutil.which("kcat")
     if path:
         return path
-    reason = "kcat is not installed (Debian, Ubuntu: apt install kcat)"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    missing("kcat is not installed (Debian, Ubuntu: apt install kcat)")
 
 
 @pytest.fixture(scope="session")

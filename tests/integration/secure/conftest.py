@@ -28,7 +28,7 @@ async def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 
 
 @pytest_asyncio.fixture(scope="session")
-async def secured_redis(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecuredRedis]:
+async def secured_redis(redis_7: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SecuredRedis]:
     node = SecuredRedis(tmp_path_factory.mktemp("secured-redis"))
     await node.start()
     yield node

@@ -196,7 +196,7 @@ async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_s
     await cache.close()
 
 
-async def test_when_a_node_of_a_cluster_freezes_the_store_writes_to_its_replica(tmp_path: Path) -> None:
+async def test_when_a_node_of_a_cluster_freezes_the_store_writes_to_its_replica(redis_7: None, tmp_path: Path) -> None:
     cluster = RedisClusterNodes(tmp_path)
     await cluster.start()
     await cluster.add_replica()
