@@ -153,6 +153,9 @@ async def _poison(load: Load) -> None:
 
 
 async def _kill(server: ServerProcess, free: asyncio.Lock, down_seconds: float) -> None:
+    """Nothing while it is away already: on a busy machine faults that queue would make one outage without an end."""
+    if free.locked():
+        return
     async with free:
         await server.kill()
         await asyncio.sleep(down_seconds)
@@ -160,6 +163,9 @@ async def _kill(server: ServerProcess, free: asyncio.Lock, down_seconds: float) 
 
 
 async def _freeze(server: ServerProcess, free: asyncio.Lock, seconds: float) -> None:
+    """Nothing while it is away already, as `_kill`."""
+    if free.locked():
+        return
     async with free:
         server.freeze()
         await asyncio.sleep(seconds)
