@@ -56,12 +56,14 @@ lint: setup-test ## ruff, mypy, import-linter, hadolint, generated pages up to d
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m scripts.settings_reference --check
 	@$(BIN)/python -m scripts.metrics_reference --check
+	@$(BIN)/python -m scripts.errors_reference --check
 	@$(BIN)/python -m scripts.chart --check
 	@$(BIN)/hadolint Dockerfile
 
-docs: setup-test ## write docs/settings.md, docs/metrics.md, the chart's values and the contract's schemas from the models
+docs: setup-test ## write the references in docs/, the chart's values and the contract's schemas from the models
 	@$(BIN)/python -m scripts.settings_reference
 	@$(BIN)/python -m scripts.metrics_reference
+	@$(BIN)/python -m scripts.errors_reference
 	@$(BIN)/python -m scripts.chart
 	@$(BIN)/python -m schemas.export
 
