@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 
 IN_THE_LANE = 16
 SMALL: dict[str, object] = {
-    "engine.max_num_seqs": 4,
+    "engine.max_num_seqs": 2,
     "micro_batch.max_records": 4,
     "limits.lane_records": IN_THE_LANE,
     "health.host": "127.0.0.1",

@@ -106,8 +106,8 @@ async def test_a_quiet_partition_waits_for_what_is_in_the_engine_and_not_for_a_h
     quiet = [result for result in results if result.partition == 1]
     arrived_ms, answered_ms = min(map(requested_ms, quiet)), max(result.timestamp for result in quiet)
     hot = [result for result in results if result.partition == 0 and arrived_ms < result.timestamp < answered_ms]
-    # Two steps were in the engine, one is shared; on a busy machine the way from Kafka takes up to two more.
-    assert len(hot) <= 5 * step_sequences, "a backlog of 2000 is not waited for"
+    # Up to three steps were in the engine, one is shared; on a busy machine the way from Kafka takes up to two more.
+    assert len(hot) <= 6 * step_sequences, "a backlog of 2000 is not waited for"
     assert await worker.stop() == 0
 
 
