@@ -48,20 +48,22 @@ class Delivery:
         self._cache_again_at = 0.0
 
     async def deliver(self, lane: Lane, out: HandedOver) -> None:
-        """All three at once; a sink that took its part is not asked again when another did not.
+        """To both topics at once, then to Redis; who took its part is not asked again when another did not.
 
-        A dependency that fails holds this lane and no other. Ends early only when the lane is closed.
+        Redis comes last: a write that a frozen Redis has in its buffers may land after the next owner's, and what a
+        reader finds there must be on the topic. A dependency that fails holds this lane and no other. Ends early only
+        when the lane is closed.
         """
         writes = []
         if out.results:
             writes.append(self._until_taken(lane, Hold.RESULTS_TOPIC, lambda: self._write(lane, out.results)))
         if out.dead_letters:
             writes.append(self._until_taken(lane, Hold.DEAD_LETTER_TOPIC, lambda: self._bury(out.dead_letters)))
-        if out.scores and self._mode is RedisMode.REQUIRED:
-            writes.append(self._until_taken(lane, Hold.REDIS, lambda: self._cache(out.scores)))
-        elif out.scores:
-            writes.append(self._try_to_cache(out.scores))
         await asyncio.gather(*writes)
+        if out.scores and self._mode is RedisMode.REQUIRED:
+            await self._until_taken(lane, Hold.REDIS, lambda: self._cache(out.scores))
+        elif out.scores and lane.state is not LaneState.CLOSED:
+            await self._try_to_cache(out.scores)
 
     async def _write(self, lane: Lane, results: Sequence[Message]) -> None:
         with self._telemetry.results.call():
