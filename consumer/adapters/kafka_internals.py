@@ -155,6 +155,11 @@ def heed_errors_of_whole_answers(consumer: AIOKafkaConsumer) -> None:
     coordinator._send_req = heed
 
 
+def knows_brokers(consumer: AIOKafkaConsumer) -> bool:
+    """Whether the metadata has any broker. Of one that has only just started it may have none."""
+    return consumer._client.get_random_node() is not None
+
+
 def knows_coordinator(consumer: AIOKafkaConsumer) -> bool:
     """Whether the group's coordinator answered when it was last asked: each heartbeat asks."""
     return consumer._coordinator is not None and consumer._coordinator.coordinator_id is not None

@@ -83,6 +83,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         except KafkaError as error:
             await self._consumer.stop()
             raise DependencyUnavailable("kafka", str(error)) from error
+        if not kafka_internals.knows_brokers(self._consumer):
+            # The client could ask nobody any more, not even for other metadata, and its coordination would end.
+            await self._consumer.stop()
+            raise DependencyUnavailable("kafka", "the broker that answered knows of no broker yet")
         follow_credentials(self._kafka, self._consumer)
         kafka_internals.tell_connections(self._consumer, self._connecting.told)
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
