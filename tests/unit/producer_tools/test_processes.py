@@ -81,7 +81,7 @@ async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:
 
 BUSY = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
 WORKER = f"""
-import multiprocessing, threading
+import multiprocessing, threading, time
 def engine():
     exec({BUSY!r})
     print(flush=True)
