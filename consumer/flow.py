@@ -195,19 +195,19 @@ class Flow:
     # ------------------------------------------------------------------------------------------ admit -> engine
 
     async def _score(self) -> None:
-        """Form micro-batches as long as the engine's window has room; several are in the engine at once."""
+        """Form micro-batches of what the engine's window has room for; several are in the engine at once."""
         while True:
             now = self._clock.monotonic()
             wait_seconds = self._former.wait_seconds(self.ledger.lanes.values(), self.window, now)
             if wait_seconds != 0 or not self._recovery.engine_lives:
                 await self._admission.wait(wait_seconds or None)
                 continue
-            batch = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
-            for item in batch.expired:
+            round_ = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
+            for item in round_.expired:
                 self._settlement.refuse(item, ErrorCode.EXPIRED, EXPIRED)
-            if batch.pieces:
+            for batch in round_.batches:
                 self._enter_engine(batch)
-            elif not batch.expired:
+            if not round_.batches and not round_.expired:
                 await self._admission.wait()
 
     def _enter_engine(self, batch: MicroBatch) -> None:

@@ -4,13 +4,17 @@ Lanes compete by the tokens they were served (start-time fair queueing), so a ho
 one. Inside a lane the order is the order of receipt: the head of a lane is always the first of it to go in, because
 everything behind it waits for it anyway. A request with many sequences goes in consecutively, in pieces where it is
 larger than a micro-batch or than the room in the engine.
+
+What fits into the engine now is a round: it is chosen in that order, and then goes in short with short. The engine
+computes in the order of entry, so its steps are of like lengths, and a short request is not answered with a long one.
+The ledger restores the order of the results anyway, and no request waits longer for it than a round.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from consumer.item import Item, ItemState
 from consumer.lane import Lane, LaneState
@@ -24,22 +28,49 @@ AGEING_POINTS_PER_SECOND = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive sequences [start, stop) of one attempt at one item."""
+    """Consecutive sequences [start, stop) of one attempt at one item, and the tokens the engine computes for them."""
 
     item: Item
     attempt: int
     start: int
     stop: int
+    tokens: int
+
+    @property
+    def inputs(self) -> list[EngineInput]:
+        """The sequences themselves."""
+        assert self.item.prepared is not None
+        return self.item.prepared.inputs[self.start : self.stop]
+
+    @property
+    def mean_tokens(self) -> float:
+        """Of one sequence."""
+        return self.tokens / (self.stop - self.start)
+
+    def up_to(self, max_tokens: int) -> Iterator[Piece]:
+        """The same sequences in pieces of at most so many tokens; a longer sequence is a piece by itself."""
+        start, tokens = self.start, 0
+        for place, one in enumerate(self.inputs, self.start):
+            if place > start and tokens + one.computed_tokens > max_tokens:
+                yield replace(self, start=start, stop=place, tokens=tokens)
+                start, tokens = place, 0
+            tokens += one.computed_tokens
+        yield replace(self, start=start, tokens=tokens)
 
 
 @dataclass(slots=True, eq=False)
 class MicroBatch:
-    """What is handed to the engine at once, and the items whose deadline passed before they could be."""
+    """What is handed to the engine at once."""
 
     pieces: list[Piece] = field(default_factory=list)
     inputs: list[EngineInput] = field(default_factory=list)
     tokens: int = 0
-    expired: list[Item] = field(default_factory=list)
+
+    def add(self, piece: Piece) -> None:
+        """Behind what is in it."""
+        self.pieces.append(piece)
+        self.inputs += piece.inputs
+        self.tokens += piece.tokens
 
     def items_inside(self) -> list[Item]:
         """Items of which this micro-batch still holds sequences of the current attempt."""
@@ -52,9 +83,11 @@ class MicroBatch:
     def halves(self) -> Iterator[MicroBatch]:
         """The same pieces in two micro-batches. Caller: the flow, when the engine failed on all of them together."""
         middle = len(self.pieces) // 2
-        at = sum(piece.stop - piece.start for piece in self.pieces[:middle])
-        for pieces, inputs in ((self.pieces[:middle], self.inputs[:at]), (self.pieces[middle:], self.inputs[at:])):
-            yield MicroBatch(pieces, inputs, sum(one.computed_tokens for one in inputs))
+        for pieces in (self.pieces[:middle], self.pieces[middle:]):
+            half = MicroBatch()
+            for piece in pieces:
+                half.add(piece)
+            yield half
 
     def put_back(self, outputs: list[EngineOutput], now: float) -> list[Item]:
         """Give every item its outputs; returns the items that are now complete."""
@@ -71,6 +104,14 @@ class MicroBatch:
                 item.returned_at = now
                 complete.append(item)
         return complete
+
+
+@dataclass(slots=True)
+class Round:
+    """What goes to the engine now, and the items whose deadline passed before they could."""
+
+    batches: list[MicroBatch] = field(default_factory=list)
+    expired: list[Item] = field(default_factory=list)
 
 
 class Former:
@@ -100,39 +141,58 @@ class Former:
             return 0.0
         return max(0.0, oldest + self._linger_seconds - now)
 
-    def form(self, lanes: Iterable[Lane], window: EngineWindow, now: float, now_unix_ms: int) -> MicroBatch:
-        """The next micro-batch; without pieces when the window has no room. Affects: the lanes' ready queues."""
+    def form(self, lanes: Iterable[Lane], window: EngineWindow, now: float, now_unix_ms: int) -> Round:
+        """All that the window has room for. Affects: the lanes' ready queues."""
         lanes = [lane for lane in lanes if lane.ready]
         if suspect := next((lane.ready[0] for lane in lanes if lane.ready[0].alone), None):
             return self._alone(suspect, window, now)
-        batch = MicroBatch()
+        expired: list[Item] = []
+        chosen: list[tuple[float, Piece]] = []
+        sequences = tokens = 0
         queue = self._compete(lanes, now)
-        while queue and len(batch.pieces) < self._limits.max_records and batch.tokens < self._limits.max_tokens:
+        while queue:
             urgency, _, _, lane = heapq.heappop(queue)
             item = lane.ready[0]
             if item.alone:
                 continue
             if item.submitted == 0 and item.deadline_unix_ms is not None and item.deadline_unix_ms <= now_unix_ms:
-                batch.expired.append(lane.leave_ready())
-            elif not self._take(item, batch, window, now):
-                window.refused = window.refused or not batch.pieces
+                expired.append(lane.leave_ready())
+            elif piece := self._take(item, sequences, tokens, window, now):
+                sequences += piece.stop - piece.start
+                tokens += piece.tokens
+                chosen.append((urgency, piece))
+            else:
+                window.refused = True
                 break
             if lane.ready:
                 heapq.heappush(queue, (urgency, lane.served_tokens, lane.partition.partition, lane))
-        return batch
+        chosen.sort(key=lambda one: (one[0], one[1].mean_tokens))
+        return Round(list(self._micro_batches(piece for _, piece in chosen)), expired)
 
-    def _alone(self, item: Item, window: EngineWindow, now: float) -> MicroBatch:
-        """A record that may have killed the engine, whole and by itself, once the engine is empty."""
+    def _micro_batches(self, pieces: Iterable[Piece]) -> Iterator[MicroBatch]:
+        """The pieces in this order, within the bounds of a micro-batch."""
         batch = MicroBatch()
-        if window.sequences == 0 and item.prepared is not None:
-            window.exclusive = True
-            item.lane.start(item, now)
-            item.submitted = len(item.prepared.inputs)
-            batch.pieces.append(Piece(item, item.attempt, 0, item.submitted))
-            batch.inputs.extend(item.prepared.inputs)
-            batch.tokens = item.prepared.computed_tokens
-            item.lane.leave_ready()
-        return batch
+        for whole in pieces:
+            for piece in whole.up_to(self._limits.max_tokens):
+                full = len(batch.pieces) >= self._limits.max_records
+                if batch.pieces and (full or batch.tokens + piece.tokens > self._limits.max_tokens):
+                    yield batch
+                    batch = MicroBatch()
+                batch.add(piece)
+        if batch.pieces:
+            yield batch
+
+    def _alone(self, item: Item, window: EngineWindow, now: float) -> Round:
+        """A record that may have killed the engine, whole and by itself, once the engine is empty."""
+        if window.sequences > 0 or item.prepared is None:
+            return Round()
+        window.exclusive = True
+        item.lane.start(item, now)
+        item.submitted = len(item.prepared.inputs)
+        item.lane.leave_ready()
+        batch = MicroBatch()
+        batch.add(Piece(item, item.attempt, 0, item.submitted, item.prepared.computed_tokens))
+        return Round([batch])
 
     def _compete(self, lanes: list[Lane], now: float) -> list[tuple[float, int, int, Lane]]:
         """A heap: more urgent lanes first, among equals the one that was served fewer tokens."""
@@ -150,29 +210,23 @@ class Former:
         heapq.heapify(queue)
         return queue
 
-    def _take(self, item: Item, batch: MicroBatch, window: EngineWindow, now: float) -> bool:
-        """Move sequences of the item into the batch while both have room; False when none fitted."""
+    def _take(self, item: Item, sequences: int, tokens: int, window: EngineWindow, now: float) -> Piece | None:
+        """What the window has room for of the item, beside so many sequences and tokens that were taken before."""
         assert item.prepared is not None
         inputs = item.prepared.inputs
-        lane, start, stop, tokens = item.lane, item.submitted, item.submitted, 0
+        lane, start, stop, taken = item.lane, item.submitted, item.submitted, 0
         while stop < len(inputs):
-            size = inputs[stop].computed_tokens
-            fits_batch = batch.tokens + tokens == 0 or batch.tokens + tokens + size <= self._limits.max_tokens
-            count = len(batch.inputs) + stop - start
-            if not fits_batch or not window.admits(count + 1, batch.tokens + tokens + size):
+            more = taken + inputs[stop].computed_tokens
+            if not window.admits(sequences + stop - start + 1, tokens + more):
                 break
-            tokens += size
-            stop += 1
+            stop, taken = stop + 1, more
         if stop == start:
-            return False
+            return None
         if start == 0:
             lane.start(item, now)
         item.submitted = stop
-        batch.pieces.append(Piece(item, item.attempt, start, stop))
-        batch.inputs.extend(inputs[start:stop])
-        batch.tokens += tokens
         self._served_floor_tokens = lane.served_tokens
-        lane.served_tokens += tokens
+        lane.served_tokens += taken
         if stop == len(inputs):
             lane.leave_ready()
-        return True
+        return Piece(item, item.attempt, start, stop, taken)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def bench(
     mix: Annotated[
-        list[str] | None, typer.Option(help="short, mid, long (pairs by tokens) or rerank50; may be repeated.")
+        list[str] | None, typer.Option(help="short, mid, long, varied (pairs by tokens) or rerank50; may be repeated.")
     ] = None,
     task: Annotated[str, typer.Option(help="Without --mix: rerank, score, classify or embed.")] = "score",
     items: Annotated[int, typer.Option(min=1, help="Without --mix: texts per request, except for score.")] = 10,

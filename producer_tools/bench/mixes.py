@@ -48,10 +48,10 @@ class Mix(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PairMix:
-    """Scored pairs; `tokens` of one request, the prompt included."""
+    """Scored pairs; tokens of one request, the prompt included: one of `spans` by chance."""
 
     name: str
-    tokens: Span
+    spans: tuple[Span, ...]
 
     def requests(
         self, count: int, *, seed: int, id_prefix: str, tokenisation: Tokenisation
@@ -59,7 +59,8 @@ class PairMix:
         """A quarter of the words is the query."""
         chance = random.Random(seed)
         for number in range(count):
-            words = max(2, tokenisation.words(chance.randint(*self.tokens) - tokenisation.base_tokens))
+            tokens = chance.randint(*chance.choice(self.spans))
+            words = max(2, tokenisation.words(tokens - tokenisation.base_tokens))
             text = chance.choices(WORDS, k=words)
             query, document = " ".join(text[: max(1, words // 4)]), " ".join(text[max(1, words // 4) :])
             yield _request(id_prefix, number, {"task": "score", "query": query, "document": document})
@@ -107,12 +108,15 @@ class WordsMix:
         return generate_requests(self.task, count, items=self.items, words=self.words, seed=seed, id_prefix=id_prefix)
 
 
+SHORT, LONG = Span(32, 96), Span(384, 640)
+
 NAMED: dict[str, Mix] = {
     mix.name: mix
     for mix in (
-        PairMix("short", Span(32, 96)),
-        PairMix("mid", Span(96, 256)),
-        PairMix("long", Span(384, 640)),
+        PairMix("short", (SHORT,)),
+        PairMix("mid", (Span(96, 256),)),
+        PairMix("long", (LONG,)),
+        PairMix("varied", (SHORT, LONG)),
         # Of 144 tokens on average 96 are shared: two thirds.
         FanOutMix("rerank50", documents=50, query_tokens=96, document_tokens=Span(32, 64)),
     )

@@ -106,7 +106,7 @@ class _Bench:
             self._requests = wish.requests
             return
         tokenisation = await Worker(self._folder, self._environment, self._settings).tokenisation()
-        made_up = PairMix("tune", wish.tokens).requests(
+        made_up = PairMix("tune", (wish.tokens,)).requests(
             wish.count, seed=0, id_prefix="tune-", tokenisation=tokenisation
         )
         self._requests.write_bytes(b"".join(value + b"\n" for _, value in made_up))

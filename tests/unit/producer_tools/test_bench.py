@@ -31,7 +31,9 @@ def report(*measurements: Measurement) -> Report:
 
 
 @pytest.mark.parametrize("tokenisation", [Tokenisation(4, 1), Tokenisation(11, 2)])
-@pytest.mark.parametrize(("name", "least", "most"), [("short", 32, 96), ("mid", 96, 256), ("long", 384, 640)])
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("short", 32, 96), ("mid", 96, 256), ("long", 384, 640), ("varied", 32, 640)]
+)
 def test_a_mix_has_the_lengths_it_says(name: str, least: int, most: int, tokenisation: Tokenisation) -> None:
     lengths = []
     for _, value in NAMED[name].requests(300, seed=1, id_prefix="x", tokenisation=tokenisation):
