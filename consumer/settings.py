@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError, model_validator
@@ -18,7 +17,6 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
-    YamlConfigSettingsSource,
 )
 
 from consumer.errors import SettingsInvalid
@@ -36,6 +34,7 @@ from consumer.sections import (
     ShutdownSettings,
     WorkersSettings,
 )
+from producer_tools.connections.settings_file import SettingsFileInvalid, file_source
 
 _ROUNDING_SECONDS = 1e-6
 """Sums of decimal fractions are not exact."""
@@ -76,9 +75,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line (given as init arguments), environment, YAML file; in this order."""
         del dotenv_settings, file_secret_settings
-        file = os.environ.get("SCORESTREAM_CONFIG")
-        yaml = (YamlConfigSettingsSource(settings_cls, yaml_file=Path(file)),) if file else ()
-        return (init_settings, env_settings, *yaml)
+        return (init_settings, env_settings, *file_source(settings_cls))
 
     @model_validator(mode="after")
     def check_together(self) -> Self:
@@ -156,9 +153,6 @@ def load_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
         for section in sections:
             branch = branch.setdefault(section, {})
         branch[name] = value
-    file = os.environ.get("SCORESTREAM_CONFIG")
-    if file and not Path(file).is_file():
-        raise SettingsInvalid(f"SCORESTREAM_CONFIG is {file}: there is no such file")
     if misspelt := _misspelt_names(os.environ):
         raise SettingsInvalid("\n".join(misspelt))
     try:
@@ -172,6 +166,8 @@ def load_settings(overrides: Mapping[str, Any] | None = None) -> Settings:
         raise SettingsInvalid("\n".join(lines)) from None
     except SettingsError as unreadable:
         raise SettingsInvalid(f"{unreadable}: {unreadable.__cause__}") from None
+    except SettingsFileInvalid as invalid:
+        raise SettingsInvalid(str(invalid)) from None
 
 
 def _misspelt_names(environment: Iterable[str]) -> list[str]:

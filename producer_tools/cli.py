@@ -1,5 +1,5 @@
 """The tools' commands: arguments only. What they need is imported when they run, so that `--help` answers at once."""
-# ruff: noqa: PLC0415, FBT002, PLR0917 - typer reads options from the parameters of these functions
+# ruff: noqa: PLC0415, FBT002, PLR0917, ARG001 - typer reads options from the parameters of these functions
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def publish(
     items: Annotated[int, typer.Option(min=1, help="With --generate: texts per request.")] = 10,
     words: Annotated[int, typer.Option(min=1, help="With --generate: mean words per text.")] = 40,
     seed: Annotated[int, typer.Option(help="With --generate: the same seed makes the same texts.")] = 0,
+    config: options.Config = None,
 ) -> None:
     """Publish requests; prints each id once Kafka has acknowledged it."""
     from producer_tools import publish as tool
@@ -65,6 +66,7 @@ def get(
     prefix: options.RedisPrefix = options.REDIS_PREFIX,
     bootstrap_servers: options.BootstrapServers = options.BOOTSTRAP_SERVERS,
     result_topic: options.ResultTopic = options.RESULT_TOPIC,
+    config: options.Config = None,
 ) -> None:
     """Print one result: a page on a terminal, its bytes otherwise. Exit code 1 when there is none."""
     from producer_tools import get as tool
@@ -96,6 +98,7 @@ def watch(
     failed: Annotated[bool, typer.Option("--failed", help="Only requests or items that failed.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
     as_json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Follow the results, one line each, until Ctrl-C."""
     from producer_tools import watch as tool
@@ -125,6 +128,7 @@ def verify(
     prefix: options.RedisPrefix = options.REDIS_PREFIX,
     ttl_seconds: options.TtlSeconds = options.TTL_SECONDS,
     as_json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Check from outside that every request was answered, once and in order. Exit code 3 when not."""
     from producer_tools.verify import audit as tool
@@ -157,6 +161,7 @@ def replay(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show them and send nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Their results override newer ones in Redis.")] = False,
     as_json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Send dead letters to the request topic again, each once, as they were."""
     from producer_tools import replay as tool

@@ -1,5 +1,5 @@
 """The commands that measure: arguments only, as in cli.py."""
-# ruff: noqa: PLC0415, FBT002, PLR0917 - typer reads options from the parameters of these functions
+# ruff: noqa: PLC0415, FBT002, PLR0917, ARG001 - typer reads options from the parameters of these functions
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ def bench(
     result_topic: options.ResultTopic = options.RESULT_TOPIC,
     out: Annotated[Path | None, typer.Option(help="Folder for report.json and report.html.")] = None,
     as_json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Measure rate, latency and processor time of the pipeline, beside the engine alone and transformers.
 
-    Starts its own broker and worker (engine settings from the environment, else the packaged MiniLM).
+    Starts its own broker and worker (engine settings from environment and --config, else the packaged MiniLM).
     """
     from pydantic import ValidationError
 
@@ -120,7 +121,7 @@ def task_named(name: str) -> GeneratedTask:
 
 
 def tune(
-    model: Annotated[str, typer.Option(help="Hugging Face name or folder; default: the environment's.")] = "",
+    model: Annotated[str, typer.Option(help="Hugging Face name or folder; default: that of the settings.")] = "",
     lengths: Annotated[str, typer.Option(help="Tokens of a scored pair, least:most.")] = "32:96",
     requests: Annotated[Path | None, typer.Option(help="JSONL file of requests of your own, instead.")] = None,
     count: Annotated[int, typer.Option(min=8, help="Made-up requests of one measurement.")] = 8000,
@@ -129,6 +130,7 @@ def tune(
         bool, typer.Option("--allow-fp8", help="Also try fp8, which changes scores a little.")
     ] = False,
     setting: Annotated[list[str] | None, typer.Option("--set", help="A setting to keep, as for `run`.")] = None,
+    config: options.Config = None,
 ) -> None:
     """Measure a short ladder of engine settings on this machine; prints those to use, as YAML for `run --config`."""
     from producer_tools.bench.mixes import Span

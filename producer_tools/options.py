@@ -1,7 +1,9 @@
-"""Options that several commands share. The environment names are the worker's own."""
+"""Options that several commands share; what is not given is as the worker's environment and file say."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +12,35 @@ if TYPE_CHECKING:
     from producer_tools.connections.kafka import Brokers
     from producer_tools.connections.redis import RedisServer
 
+
+def _read_config(context: typer.Context, file: Path | None) -> None:
+    """What stands in the worker's file becomes the default of the options that mean the same."""
+    if file is None:
+        return
+    from producer_tools.connections.settings_file import CONFIG_VARIABLE  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.connections.worker_settings import places  # noqa: PLC0415 - keeps `--help` light
+
+    # Where every reader of the settings looks, workers that a tool starts among them.
+    os.environ[CONFIG_VARIABLE] = str(file)
+    try:
+        context.default_map = places()
+    except ValueError as invalid:
+        raise typer.BadParameter(str(invalid)) from None
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="YAML file of the worker's settings.",
+        exists=True,
+        dir_okay=False,
+        envvar="SCORESTREAM_CONFIG",
+        callback=_read_config,
+        is_eager=True,
+    ),
+]
+"""Read before the others, whose defaults it changes; so the commands have no use for its value."""
 BootstrapServers = Annotated[
     str,
     typer.Option(envvar="SCORESTREAM_KAFKA__BOOTSTRAP_SERVERS", help="Kafka brokers, host:port, comma-separated."),
@@ -47,12 +78,12 @@ TTL_SECONDS = 3600
 
 
 def brokers(bootstrap_servers: str) -> Brokers:
-    """With the encryption and the credentials that the worker's own settings name in the environment.
+    """With the encryption and the credentials that the worker's own settings name.
 
     Raises typer.BadParameter.
     """
-    from producer_tools.connections.environment import kafka_security  # noqa: PLC0415 - keeps `--help` light
     from producer_tools.connections.kafka import Brokers  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.connections.worker_settings import kafka_security  # noqa: PLC0415 - keeps `--help` light
 
     try:
         return Brokers(bootstrap_servers, kafka_security())
@@ -62,8 +93,8 @@ def brokers(bootstrap_servers: str) -> Brokers:
 
 def redis_server(url: str) -> RedisServer:
     """As `brokers`. Raises typer.BadParameter."""
-    from producer_tools.connections.environment import redis_security  # noqa: PLC0415 - keeps `--help` light
     from producer_tools.connections.redis import RedisServer  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.connections.worker_settings import redis_security  # noqa: PLC0415 - keeps `--help` light
 
     try:
         return RedisServer(url, redis_security())

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from producer_tools import options
+from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
 from producer_tools.console import ToolFailure
 from producer_tools.local.processes import Child, running
 from producer_tools.local.services import Services
@@ -39,8 +40,7 @@ def scorestream_command() -> str:
 def engine_environment() -> dict[str, str]:
     """This process's environment; where it names no model, the packaged MiniLM. Raises ToolFailure.
 
-    How other servers are connected to is left out: those started here ask for nothing. float32, so that its scores are
-    the same on every machine.
+    How other servers are connected to is left out. float32, so that its scores are the same on every machine.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECURITY)}
     if "SCORESTREAM_ENGINE__MODEL" in environment or "SCORESTREAM_CONFIG" in environment:
@@ -78,6 +78,9 @@ def service_environment(services: Services) -> dict[str, str]:
         "SCORESTREAM_REDIS__PREFIX": options.REDIS_PREFIX,
         "SCORESTREAM_KAFKA__BOOTSTRAP_SERVERS": services.bootstrap_servers,
         "SCORESTREAM_REDIS__URL": services.redis_url,
+        # Servers started here ask for nothing; a file of settings may say how to come to others.
+        "SCORESTREAM_KAFKA__SECURITY": KafkaSecurity().model_dump_json(),
+        "SCORESTREAM_REDIS__SECURITY": RedisSecurity().model_dump_json(),
         # Nobody probes it, and the port may be another worker's.
         "SCORESTREAM_HEALTH__PORT": "0",
     }

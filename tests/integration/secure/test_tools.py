@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+import yaml
 
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.settings import KafkaSecurity, SecurityProtocol
@@ -20,28 +21,37 @@ TOOL = [sys.executable, "-c", "from producer_tools.cli import app; app(prog_name
 
 
 class Tools:
-    """The command line of one user."""
+    """The command line of one user: a file of settings as the worker has, and secrets in the environment."""
 
     def __init__(self, case: Case, kafka: SecuredKafka, redis: SecuredRedis, user: str) -> None:
         topics = case.place.topics
         settings = {
-            "KAFKA__BOOTSTRAP_SERVERS": kafka.address(SecurityProtocol.SASL_SSL),
-            "KAFKA__SECURITY__PROTOCOL": "SASL_SSL",
-            "KAFKA__SECURITY__CA_FILE": str(kafka.authority.ca_file),
-            "KAFKA__SECURITY__SASL_MECHANISM": "PLAIN",
-            "KAFKA__SECURITY__USERNAME": user,
-            "KAFKA__SECURITY__PASSWORD": PASSWORD,
-            "KAFKA__REQUEST_TOPIC": topics.requests,
-            "KAFKA__RESULT_TOPIC": topics.results,
-            "KAFKA__DEAD_LETTER_TOPIC": topics.dead_letters,
-            "REDIS__URL": redis.url,
-            "REDIS__PREFIX": f"{case.place.name}:",
-            "REDIS__SECURITY__CA_FILE": str(redis.authority.ca_file),
-            "REDIS__SECURITY__USERNAME": "reader",
-            "REDIS__SECURITY__PASSWORD": "reader-secret",
+            "kafka": {
+                "bootstrap_servers": kafka.address(SecurityProtocol.SASL_SSL),
+                "security": {
+                    "protocol": "SASL_SSL",
+                    "ca_file": str(kafka.authority.ca_file),
+                    "sasl_mechanism": "PLAIN",
+                    "username": "somebody",
+                },
+                "request_topic": topics.requests,
+                "result_topic": topics.results,
+                "dead_letter_topic": topics.dead_letters,
+            },
+            "redis": {
+                "url": redis.url,
+                "prefix": f"{case.place.name}:",
+                "security": {"ca_file": str(redis.authority.ca_file), "username": "reader"},
+            },
+            "engine": {"model": "what the tools do not look at"},
         }
+        file = case.folder / f"{user}.yaml"
+        file.write_text(yaml.safe_dump(settings))
         self.environment: Mapping[str, str] = os.environ | {
-            f"SCORESTREAM_{name}": is_ for name, is_ in settings.items()
+            "SCORESTREAM_CONFIG": str(file),
+            "SCORESTREAM_KAFKA__SECURITY__USERNAME": user,
+            "SCORESTREAM_KAFKA__SECURITY__PASSWORD": PASSWORD,
+            "SCORESTREAM_REDIS__SECURITY__PASSWORD": "reader-secret",
         }
 
     async def run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, str]:

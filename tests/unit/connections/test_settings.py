@@ -4,7 +4,7 @@ import pytest
 
 from consumer.errors import SettingsInvalid
 from consumer.settings import load_settings
-from producer_tools.connections.environment import kafka_security
+from producer_tools.connections.worker_settings import kafka_security
 
 SCRAM = {"protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "username": "worker", "password": "hidden"}
 TOKENS = {"protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}

@@ -1,0 +1,90 @@
+"""What the worker's settings say of the servers, read from where the worker reads them.
+
+The environment, as SCORESTREAM_KAFKA__SECURITY__PROTOCOL, goes before the YAML file that SCORESTREAM_CONFIG names.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+
+from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
+from producer_tools.connections.settings_file import file_source
+
+
+class _Kafka(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    bootstrap_servers: str | None = None
+    request_topic: str | None = None
+    result_topic: str | None = None
+    dead_letter_topic: str | None = None
+    group_id: str | None = None
+    security: KafkaSecurity = KafkaSecurity()
+
+
+class _Redis(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    url: str | None = None
+    prefix: str | None = None
+    ttl_seconds: int | None = None
+    security: RedisSecurity = RedisSecurity()
+
+
+class _WorkerSettings(BaseSettings):
+    """What the tools need of them; the rest is not looked at."""
+
+    model_config = SettingsConfigDict(env_prefix="SCORESTREAM_", env_nested_delimiter="__", extra="ignore")
+
+    kafka: _Kafka = _Kafka()
+    redis: _Redis = _Redis()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment, YAML file; in this order, as the worker's."""
+        del init_settings, dotenv_settings, file_secret_settings
+        return (env_settings, *file_source(settings_cls))
+
+
+def kafka_security() -> KafkaSecurity:
+    """Raises ValueError, one line per problem, with no secret in it."""
+    return _read().kafka.security
+
+
+def redis_security() -> RedisSecurity:
+    """Raises ValueError, one line per problem, with no secret in it."""
+    return _read().redis.security
+
+
+def places() -> dict[str, str | int]:
+    """Where the worker reads and writes, by the tools' own names for it; only what is set.
+
+    Raises ValueError, one line per problem, with no secret in it.
+    """
+    settings = _read()
+    kafka = settings.kafka.model_dump(exclude={"security"}, exclude_none=True)
+    redis = settings.redis.model_dump(exclude={"security"}, exclude_none=True)
+    if "url" in redis:
+        redis["redis_url"] = redis.pop("url")
+    return kafka | redis
+
+
+def _read() -> _WorkerSettings:
+    try:
+        return _WorkerSettings()
+    except ValidationError as invalid:
+        lines = [
+            f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}"
+            for error in invalid.errors(include_input=False, include_url=False)
+        ]
+        raise ValueError("\n".join(lines)) from None
+    except SettingsError as unreadable:
+        raise ValueError(f"{unreadable}: {unreadable.__cause__}") from None
