@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from consumer import logs
 from consumer.adapters.kafka_topics import missing_codecs
@@ -13,11 +14,13 @@ from consumer.adapters.trace_export import check_tracing
 from consumer.errors import SettingsInvalid
 from consumer.exit_code import exit_code_of
 from consumer.loading import find_processors, load_model
-from consumer.sections import EngineKind
+from consumer.sections import EngineKind, HealthSettings
 from consumer.settings import Settings
 from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis
 from consumer.supervisor.memory import check_gpu_memory
 from consumer.supervisor.mps import check_mps
+
+_CONNECT_SECONDS = 2.0
 
 
 def main(settings: Settings) -> int:
@@ -83,7 +86,18 @@ def _check_gpus(settings: Settings) -> list[Finding]:
         return []
     from consumer.adapters.vllm_versions import default_gpu_memory_share  # noqa: PLC0415 -- heavy
 
+    holder = worker_here(settings.health)
     try:
-        return check_gpu_memory(settings, gpus, default_gpu_memory_share())
+        return check_gpu_memory(settings, gpus, default_gpu_memory_share(), holder)
     except SettingsInvalid as invalid:
         return [Finding("engine.gpus", ok=False, found=str(invalid))]
+
+
+def worker_here(health: HealthSettings) -> str | None:
+    """What listens where a worker with these settings does, as in a pod whose worker runs. Blocking."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(health.host, health.host)  # noqa: S104 -- all addresses: ask ours
+    try:
+        socket.create_connection((host, health.port), timeout=_CONNECT_SECONDS).close()
+    except OSError:
+        return None
+    return f"the worker on port {health.port}"

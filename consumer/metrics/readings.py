@@ -108,9 +108,10 @@ def _engine(observed: Observed) -> Iterator[Reading]:
     yield Reading(work.ENGINE_RESTARTS, (), engine.restarts)
     yield Reading(work.SUSPECT_RECORDS, (), flow.suspect_records)
     for gpu in observed.sampler.gpus:
-        yield Reading(work.GPU_UTILIZATION, (str(gpu.index),), gpu.utilization)
-        yield Reading(work.GPU_MEMORY_USED, (str(gpu.index),), gpu.used_bytes)
-        yield Reading(work.GPU_MEMORY, (str(gpu.index),), gpu.total_bytes)
+        if gpu.utilization is not None:
+            yield Reading(work.GPU_UTILIZATION, (gpu.name,), gpu.utilization)
+        yield Reading(work.GPU_MEMORY_USED, (gpu.name,), gpu.used_bytes)
+        yield Reading(work.GPU_MEMORY, (gpu.name,), gpu.total_bytes)
 
 
 def _partitions(observed: Observed) -> Iterator[Reading]:

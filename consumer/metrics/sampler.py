@@ -30,10 +30,14 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU. `index`: as the driver counts. `utilization`: 0 to 1."""
+    """One GPU, or a slice of one (MIG).
 
-    index: int
-    utilization: float
+    `name`: its number as the driver counts, a slice's with the number of the slice: 0:1. `utilization`: 0 to 1; None
+    where the driver does not tell, of a slice for instance.
+    """
+
+    name: str
+    utilization: float | None
     used_bytes: int
     total_bytes: int
 

@@ -154,7 +154,8 @@ SUSPECT_RECORDS = gauge(
 )
 GPU_UTILIZATION = gauge(
     "gpu_utilization_ratio",
-    "Share of the last sampling period in which some kernel ran on the GPU, from the driver. No series without a GPU.",
+    "Share of the last sampling period in which some kernel ran on the GPU, from the driver. No series "
+    "without a GPU, and none for a slice of one (MIG).",
     'Near 1 says busy, not efficient. Low with scorestream_busy_seconds_total{part="engine"} near 1: the engine\'s '
     "own processor time is the limit; run more workers on the GPU.",
     gpu=None,

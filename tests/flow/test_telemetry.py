@@ -40,7 +40,7 @@ class Scraped:
 
     def _gpus(self) -> list[GpuReading]:
         self.driver_answers.wait()
-        return [GpuReading(3, 0.5, 1, 2)]
+        return [GpuReading("3", 0.5, 1, 2)]
 
     def __call__(self, name: str, **labels: str) -> float:
         """The value of one series now."""

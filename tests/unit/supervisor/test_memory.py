@@ -1,9 +1,13 @@
 """Whether the memory of the GPUs is enough for the workers on them."""
 
+import socket
+
 import pytest
 
+from consumer.check import worker_here
 from consumer.errors import SettingsInvalid
 from consumer.metrics.sampler import GpuReading
+from consumer.sections import HealthSettings
 from consumer.settings import load_settings
 from consumer.supervisor.memory import check_gpu_memory
 
@@ -11,8 +15,8 @@ GIB = 2**30
 VLLM = {"engine.model": "some/model"}
 
 
-def gpu(index: int, used_gib: int = 1) -> GpuReading:
-    return GpuReading(index, 0.0, used_gib * GIB, 100 * GIB)
+def gpu(number: int | str, used_gib: int = 1) -> GpuReading:
+    return GpuReading(str(number), 0.0, used_gib * GIB, 100 * GIB)
 
 
 def test_an_idle_gpu_is_enough_for_one_worker_and_for_four_that_share_it() -> None:
@@ -40,3 +44,24 @@ def test_only_gpus_that_workers_are_given_count_and_an_engine_needs_as_many_as_i
     assert len(check_gpu_memory(spread, [gpu(0), gpu(1)], 0.92)) == 2
     with pytest.raises(SettingsInvalid, match="asks for 2 GPUs"):
         check_gpu_memory(spread, [gpu(0)], 0.92)
+
+
+def test_a_fixed_cache_does_not_lower_what_must_be_free_and_slices_count_apart() -> None:
+    fixed = VLLM | {"workers.count": 2, "engine.args.kv_cache_memory_bytes": GIB}
+    [shared] = check_gpu_memory(load_settings(fixed), [gpu("0:1", used_gib=30)], 0.92)
+    assert not shared.ok
+    assert "GPU 0:1 has 100.0 GiB, 70.0 free; 2 workers with gpu_memory_utilization 0.4 take 80.0" in shared.found
+
+
+def test_what_the_workers_that_run_here_hold_is_no_reason_to_end_anything() -> None:
+    [held] = check_gpu_memory(load_settings(VLLM), [gpu(0, used_gib=93)], 0.92, "the worker on port 8080")
+    assert held.ok
+    assert "7.0 free" in held.found
+    assert "the worker on port 8080 holds its share already" in held.found
+
+
+def test_the_workers_that_run_here_are_known_by_the_port_on_which_they_are_probed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        settings = HealthSettings(port=listening.getsockname()[1])
+        assert worker_here(settings) == f"the worker on port {settings.port}"
+    assert worker_here(settings) is None
