@@ -240,7 +240,8 @@ class EngineCoreClient:
         except Exception as broken:  # noqa: BLE001 -- whatever it is, nothing comes back any more, and who waits is told
             self._broken = broken
             for batch in {batch for batch, *_ in self._waiting.values()}:
-                batch.complete.set_exception(broken)
+                if not batch.complete.done():  # Cancelled, and not yet taken out.
+                    batch.complete.set_exception(broken)
             self._waiting.clear()
 
     def _leave(self, attempt: str) -> tuple[_MicroBatch, int] | None:

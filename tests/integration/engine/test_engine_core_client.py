@@ -128,16 +128,17 @@ async def test_aborted_is_only_what_has_not_come_back(core: Core, client: Engine
 async def test_when_outputs_cannot_be_read_any_more_everyone_who_waits_learns_it_and_who_comes_later(
     core: Core, client: EngineCoreClient
 ):
-    waiting = [asyncio.create_task(client.score([ONE, ONE], [])) for _ in range(2)]
-    await core.until_sent(4)
+    *waiting, given_up = [asyncio.create_task(client.score([ONE, ONE], [])) for _ in range(3)]
+    await core.until_sent(6)
     core.outputs.put_nowait(ValueError("not msgpack"))
+    given_up.cancel()
     for one in waiting:
         with pytest.raises(ValueError, match="not msgpack"):
             await one
     with pytest.raises(ValueError, match="not msgpack"):
         await client.score([ONE], [])
     assert client.unfinished() == 0
-    assert len(core.requests) == 4
+    assert len(core.requests) == 6
 
 
 async def test_vllm_completes_the_parameters_once_per_kind(core: Core, client: EngineCoreClient):
