@@ -19,6 +19,8 @@ class CommittedOffsets:
         self.latest: dict[int, int] = {}
         self.went_back: list[str] = []
         self._where = (bootstrap_servers, group, topic)
+        # Of two looks at once, the earlier could be answered last.
+        self._looking = asyncio.Lock()
 
     async def follow(self, every_seconds: float) -> None:
         """Look until cancelled; while no broker answers there is nothing to see."""
@@ -29,13 +31,14 @@ class CommittedOffsets:
 
     async def look(self) -> None:
         """Once. Raises KafkaError or TimeoutError while no broker answers."""
-        async with asyncio.timeout(LOOK_SECONDS):
-            now = await committed_offsets(*self._where)
-        for partition, offset in now.items():
-            before = self.latest.get(partition, -1)
-            if offset < before:
-                self.went_back.append(f"partition {partition} went back from {before} to {offset}")
-        self.latest |= now
+        async with self._looking:
+            async with asyncio.timeout(LOOK_SECONDS):
+                now = await committed_offsets(*self._where)
+            for partition, offset in now.items():
+                before = self.latest.get(partition, -1)
+                if offset < before:
+                    self.went_back.append(f"partition {partition} went back from {before} to {offset}")
+            self.latest |= now
 
     async def until(self, condition: Callable[[dict[int, int]], bool], what: str, timeout_seconds: float) -> None:
         """Look until the offsets fulfil the condition. Raises TimeoutError, telling the offsets."""
