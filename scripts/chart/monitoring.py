@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from scripts.chart.section import Labels, Objects, Section
+from scripts.chart.section import HttpUrl, KubernetesLabels, Labels, LabelValue, Objects, Section
 
 Duration = Annotated[str, Field(pattern=r"^([0-9]+(ms|s|m|h|d|w))+$")]
+
+_MATCHER = r'[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"[^"]*"'
+_MATCHERS = rf"^({_MATCHER}(, *{_MATCHER})*)?$"
 
 
 class PodMonitorValues(Section):
@@ -18,9 +21,9 @@ class PodMonitorValues(Section):
     """Needs the Prometheus operator."""
     interval: Duration = "15s"
     """Between two scrapes."""
-    scrape_timeout: Duration = "10s"
-    """At most the interval."""
-    labels: Labels = {}
+    scrape_timeout: Duration | Literal[""] = ""
+    """At most the interval; default: Prometheus's own, or the interval where that is less."""
+    labels: KubernetesLabels = {}
     """By which your Prometheus selects it."""
     relabelings: Objects = []
     """Of the target."""
@@ -46,13 +49,13 @@ class PrometheusRuleValues(Section):
 
     enabled: bool = False
     """Needs the Prometheus operator."""
-    labels: Labels = {}
+    labels: KubernetesLabels = {}
     """By which your Prometheus selects it."""
     alert_labels: Labels = {}
     """Of every alert, for routing."""
     alerts: dict[str, AlertValues] = {}
     """What differs from files/alerts.yaml: `ScorestreamBehind: {threshold: 60, for: 5m}`."""
-    runbook_url: str = ""
+    runbook_url: HttpUrl = ""
     """Where you publish docs/operate.md; the alert's name follows as #anchor."""
 
 
@@ -63,7 +66,7 @@ class GrafanaDashboardsValues(Section):
     """Make them."""
     label: str = "grafana_dashboard"
     """The label that the sidecar looks for."""
-    label_value: str = "1"
+    label_value: LabelValue = "1"
     """And its value."""
     annotations: Labels = {}
     """Such as grafana_folder."""
@@ -72,7 +75,7 @@ class GrafanaDashboardsValues(Section):
 class TracingValues(Section):
     """Where spans of sampled requests go."""
 
-    endpoint: str = ""
+    endpoint: HttpUrl = ""
     """http://collector:4318; empty: no spans. Other OTEL_ variables go into extraEnv."""
     protocol: Literal["http/protobuf", "grpc"] = "http/protobuf"
     """That the collector speaks there."""
@@ -81,8 +84,9 @@ class TracingValues(Section):
 class MetricsValues(Section):
     """/metrics on `config.health.port`: who reads it, who is told, who looks."""
 
-    selector: str = ""
-    """PromQL labels of this release's targets in alerts; default: those that the PodMonitor gives."""
+    selector: Annotated[str, Field(pattern=_MATCHERS)] = ""
+    """PromQL labels of this release's targets in alerts, as in `job="ranking"`; default: those that the PodMonitor
+    gives."""
     pod_monitor: PodMonitorValues = PodMonitorValues()
     prometheus_rule: PrometheusRuleValues = PrometheusRuleValues()
     grafana_dashboards: GrafanaDashboardsValues = GrafanaDashboardsValues()

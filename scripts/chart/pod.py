@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from scripts.chart.section import Labels, Objects, Percentage, Section
+from scripts.chart.section import Labels, Name, Objects, Percentage, Quantity, Section
 
 
 class ImageValues(Section):
@@ -14,7 +14,7 @@ class ImageValues(Section):
 
     repository: str = ""
     """Where you pushed it, without the tag. Required."""
-    tag: str = ""
+    tag: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$")] = ""
     """Default: the chart's appVersion."""
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
     """sha256:...; pins the very bytes, and the tag is then ignored."""
@@ -27,14 +27,14 @@ class GpuValues(Section):
 
     count: NonNegativeInt = 1
     """0: none, the engine computes on CPU (with an image that was built with `--target cpu`)."""
-    resource_name: str = "nvidia.com/gpu"
+    resource_name: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")] = "nvidia.com/gpu"
     """What the device plugin calls them; a MIG profile has a name of its own, such as nvidia.com/mig-1g.10gb."""
 
 
 class SecretKey(Section):
     """One key of a Secret that exists."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[Name, Field(min_length=1)]
     """Of the Secret."""
     key: Annotated[str, Field(min_length=1)]
     """Within it."""
@@ -43,7 +43,7 @@ class SecretKey(Section):
 class SecretFiles(Section):
     """A Secret that exists, as files."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[Name, Field(min_length=1)]
     """Of the Secret; its keys are files in /etc/scorestream/secrets/NAME/, and follow when it is rotated."""
     items: Objects = []
     """Only these keys, as Kubernetes' `items`; default: all."""
@@ -65,9 +65,9 @@ class ModelCacheValues(Section):
 
     type: Literal["emptyDir", "existingClaim", "create"] = "emptyDir"
     """`emptyDir`: each pod downloads. `existingClaim`: a volume that you made. `create`: one that the chart makes."""
-    size: str = "50Gi"
+    size: Quantity = "50Gi"
     """The most an emptyDir may take; what a claim asks for."""
-    existing_claim: str = ""
+    existing_claim: Name = ""
     """The name of the PersistentVolumeClaim."""
     storage_class: str = ""
     """Of the claim that is made; default: the cluster's."""
@@ -82,14 +82,14 @@ class ModelCacheValues(Section):
 class SizeLimit(Section):
     """A volume that lives as long as the pod."""
 
-    size_limit: str = "10Gi"
+    size_limit: Quantity = "10Gi"
     """The most it may take."""
 
 
 class SharedMemoryValues(SizeLimit):
     """Shared memory: PyTorch and the engine's processes talk through it."""
 
-    size_limit: str = "2Gi"
+    size_limit: Quantity = "2Gi"
     """The most it may take; counts against the memory limit."""
 
 
@@ -100,9 +100,9 @@ class ScratchValues(SizeLimit):
 class ResourcesValues(Section):
     """Of the worker's container. The GPUs are added by the chart."""
 
-    requests: dict[str, str | int | float] = {}
+    requests: dict[str, Quantity | int | float] = {}
     """Per pod; count a core for each worker and the model's size once per worker for loading it."""
-    limits: dict[str, str | int | float] = {}
+    limits: dict[str, Quantity | int | float] = {}
     """A CPU limit throttles the event loop, so leave it out; a memory limit is worth having."""
     claims: Objects = []
     """Of dynamic resource allocation; with `gpu.count: 0`."""
@@ -160,7 +160,7 @@ class ServiceAccountValues(Section):
 
     create: bool = True
     """Make one."""
-    name: str = ""
+    name: Name = ""
     """Default: the release's full name; with `create: false` the namespace's default account."""
     annotations: Labels = {}
     """Such as the cloud role of an OAUTHBEARER token provider."""

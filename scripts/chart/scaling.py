@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from scripts.chart.section import Labels, Object, Section
+from scripts.chart.section import HttpUrl, KubernetesLabels, Labels, Object, Section
 
 
 class RecordAgeValues(Section):
     """The second trigger: how old the oldest request is that has no answer. Lag cannot see how large requests are."""
 
-    server_address: str = ""
+    server_address: HttpUrl = ""
     """Of Prometheus, http://prometheus.monitoring:9090; empty: no second trigger."""
     threshold_seconds: PositiveFloat = 60
     """Above this age pods are added in proportion."""
@@ -53,9 +53,9 @@ class KedaValues(Section):
 class HpaValues(Section):
     """What only the HorizontalPodAutoscaler has."""
 
-    metric_name: str = "scorestream_partition_lag_records"
+    metric_name: Annotated[str, Field(min_length=1)] = "scorestream_partition_lag_records"
     """The external metric that your metrics adapter offers: the sum of the group's lag, in records."""
-    metric_selector: Labels = {}
+    metric_selector: KubernetesLabels = {}
     """Its labels; default: none."""
 
 

@@ -23,7 +23,7 @@ from scripts.chart.pod import (
     UpdateStrategyValues,
 )
 from scripts.chart.scaling import AutoscalingValues
-from scripts.chart.section import Labels, Object, Objects, Section
+from scripts.chart.section import KubernetesLabels, Labels, Name, Object, Objects, Section
 from scripts.chart.surroundings import NetworkPolicyValues, PodDisruptionBudgetValues
 
 
@@ -33,11 +33,11 @@ class Values(Section):
     image: ImageValues = ImageValues()
     image_pull_secrets: Objects = []
     """[{name: ...}]"""
-    name_override: str = ""
+    name_override: Name = ""
     """In place of the chart's name."""
-    fullname_override: str = ""
+    fullname_override: Name = ""
     """In place of release-chart."""
-    common_labels: Labels = {}
+    common_labels: KubernetesLabels = {}
     """Of every object."""
     replica_count: PositiveInt = 1
     """Pods; leave it to the autoscaler where there is one."""
@@ -59,7 +59,7 @@ class Values(Section):
     progress_deadline_seconds: PositiveInt | None = None
     """Default: engine.start_timeout_seconds and ten minutes for the image."""
     update_strategy: UpdateStrategyValues = UpdateStrategyValues()
-    node_selector: Labels = {}
+    node_selector: KubernetesLabels = {}
     """Such as the GPU's kind."""
     tolerations: Objects = []
     """Such as that of a GPU node's taint."""
@@ -73,7 +73,7 @@ class Values(Section):
     """Such as nvidia, where the cluster has it."""
     pod_annotations: Labels = {}
     """Of the pods."""
-    pod_labels: Labels = {}
+    pod_labels: KubernetesLabels = {}
     """Of the pods."""
     pod_security_context: Object = {
         "runAsNonRoot": True,

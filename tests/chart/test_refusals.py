@@ -46,6 +46,28 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"existingSecrets": {"settings": {"redis.url": {"name": "a"}}}}, "missing property 'key'"),
     ({"metrics": None}, "missing property 'metrics'"),
     ({"probes": {"liveness": None}}, "/probes': missing property 'liveness'"),
+    # What Kubernetes or Prometheus would not take, or take for something else
+    (
+        {"image": {"repository": "https://registry.example/s"}},
+        "write registry/path, in lower case and without https://",
+    ),
+    ({"image": {"tag": "a:b"}}, "/image/tag': 'a:b' does not match pattern"),
+    ({"resources": {"limits": {"memory": "16GB"}}}, "/resources/limits/memory': '16GB' does not match pattern"),
+    ({"modelCache": {"size": "50 Gi"}}, "/modelCache/size': '50 Gi' does not match pattern"),
+    ({"commonLabels": {"team": "search and ads"}}, "/commonLabels/team': 'search and ads' does not match pattern"),
+    ({"fullnameOverride": "My_Ranking"}, "/fullnameOverride': 'My_Ranking' does not match pattern"),
+    ({"tracing": {"endpoint": "collector:4318"}}, "/tracing/endpoint': 'collector:4318' does not match pattern"),
+    ({"metrics": {"selector": '{job="a"}'}}, "/metrics/selector': '{job=\"a\"}' does not match pattern"),
+    ({"gpu": {"resourceName": "gpu"}}, "/gpu/resourceName': 'gpu' does not match pattern"),
+    # What would be there twice, or for nothing
+    ({"extraEnv": [{"name": "HF_HOME", "value": "/x"}]}, "the variable HF_HOME would be there twice: remove it from"),
+    ({"existingSecrets": {"files": [{"name": "a"}, {"name": "a"}]}}, "the volume secret-a would be there twice: name"),
+    (
+        {"extraVolumes": [{"name": "x"}], "extraVolumeMounts": [{"name": "x", "mountPath": "/tmp"}]},
+        "the mount /tmp would be there twice: choose another mountPath",
+    ),
+    ({"extraVolumeMounts": [{"name": "x", "mountPath": "/x"}]}, "extraVolumeMounts has x and there is no such volume"),
+    ({"extraContainers": [{"name": "worker", "image": "x"}]}, "extraContainers has a container worker: give it a name"),
     # Secrets where others can read them
     (
         {"config": {"redis": {"url": "rediss://worker:hunter2@redis:6379/0"}}},
@@ -75,7 +97,22 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         {"config": {"kafka": {"security": {"token_provider": "msk:token"}}}, "autoscaling": KEDA},
         "token_provider is set and autoscaling.mode is keda: KEDA cannot run it; make a TriggerAuthentication",
     ),
+    (
+        {
+            "config": {"kafka": {"security": {"password_file": "/p"}}},
+            "existingSecrets": {"settings": {"kafka.security.password": {"name": "a", "key": "b"}}},
+        },
+        'config.kafka.security.password_file and existingSecrets.settings."kafka.security.password" are both set',
+    ),
     # Settings that a pod cannot have
+    (
+        {"config": {"kafka": {"bootstrap_servers": "a:9092;b:9092"}}},
+        "config.kafka.bootstrap_servers is a:9092;b:9092: write host:port, separated by commas",
+    ),
+    (
+        {"config": {"redis": {"url": "redis:6379"}}},
+        "config.redis.url does not begin with a scheme that the worker knows",
+    ),
     ({"config": {"health": {"port": 0}}}, "config.health.port is 0: set a port above 1023, because the kubelet asks"),
     (
         {"config": {"health": {"port": 80}}},
@@ -87,12 +124,27 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"config": {"workers": {"mps": "on"}}}, "config.workers.mps is on and a pod has one worker: set workersPerGpu"),
     (
         {"config": {"engine": {"args": {"tensor_parallel_size": 2}}}},
-        "gpu.count is 1: set it to a multiple of config.engine.args.tensor_parallel_size (2)",
+        "gpu.count is 1: set it to a multiple of config.engine.args.tensor_parallel_size x pipeline_parallel_size (2)",
+    ),
+    (
+        {"config": {"engine": {"args": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}}}, "gpu": {"count": 2}},
+        "gpu.count is 2: set it to a multiple of config.engine.args.tensor_parallel_size x pipeline_parallel_size (4)",
     ),
     ({"config": {"kafka": {"group_instance_id": "a"}}}, "config.kafka.group_instance_id is a: remove it"),
     (
         {"extraEnv": [{"name": "SCORESTREAM_HEALTH__PORT", "value": "9000"}]},
         "extraEnv SCORESTREAM_HEALTH__PORT is a setting: set config.health.port instead",
+    ),
+    (
+        {
+            "extraEnv": [
+                {
+                    "name": "SCORESTREAM_KAFKA__GROUP_INSTANCE_ID",
+                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                }
+            ]
+        },
+        "extraEnv SCORESTREAM_KAFKA__GROUP_INSTANCE_ID: remove it, because the pods of a Deployment have new names",
     ),
     ({"extraEnv": [{"name": "THREADS", "value": 4}]}, "extraEnv THREADS is not text: put its value, 4, in quotes"),
     ({"extraEnv": [{"value": "4"}]}, "extraEnv has an entry without a name"),
@@ -115,11 +167,12 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "resources.limits has nvidia.com/gpu: remove it and set gpu.count",
     ),
     ({"resources": {"claims": [{"name": "gpu"}]}}, "resources.claims is set and gpu.count is 1: set gpu.count to 0"),
-    ({"extraPodSpec": {"volumes": []}}, "extraPodSpec.volumes is the chart's own: use the value for it"),
+    ({"extraPodSpec": {"volumes": []}}, "extraPodSpec.volumes is the chart's own: remove it, or use"),
     ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels.app.kubernetes.io/name is the chart's own"),
     ({"commonLabels": {"helm.sh/chart": "x"}}, "commonLabels.helm.sh/chart is the chart's own"),
     ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "extraVolumes has tmp, which is the chart's own"),
     ({"podSecurityContext": {"runAsUser": 0}}, "podSecurityContext.runAsUser is 0: set another"),
+    ({"containerSecurityContext": {"runAsUser": 0}}, "containerSecurityContext.runAsUser is 0: set another"),
     # Scaling
     ({"autoscaling": {"mode": "both"}}, "value must be one of 'none', 'keda', 'hpa'"),
     ({"autoscaling": {"mode": "keda"}}, "recordsPerSecondPerWorker is empty: measure it with `scorestream bench`"),

@@ -205,6 +205,8 @@ def test_a_network_policy_opens_what_the_settings_name() -> None:
     kafka, redis = {"bootstrap_servers": "a:9093,b:9093,c:9094"}, {"url": "rediss://redis:6380"}
     assert ports({"config": {"kafka": kafka, "redis": redis}}) == [[53, 53], [9093, 9094], [6380], [443]]
     assert ports({"networkPolicy": {"enabled": True, "hub": False}}) == [[53, 53], [9092], [6379]]
+    cluster = {"config": {"redis": {"url": "redis+cluster://a:7000,b:7001,c:7000"}}}
+    assert ports(cluster)[2] == [7000, 7001]
     tokens = {"config": {"kafka": {"security": {"token_endpoint": "https://login.example:8443/token"}}}}
     assert ports({**tokens, "tracing": {"endpoint": "http://collector:4318"}})[4:] == [[8443], [4318]]
 

@@ -14,7 +14,7 @@
 {{- end -}}
 
 {{/*
-Space-separated: those that were set, else that of redis.url; none when it stands in a Secret, or names Sentinels, which
+Space-separated: those that were set, else those of redis.url; none when it stands in a Secret, or names Sentinels, which
 do not say before on which port the master listens.
 */}}
 {{- define "scorestream.redisPorts" -}}
@@ -22,7 +22,9 @@ do not say before on which port the master listens.
 {{- if .Values.networkPolicy.redis.ports -}}
 {{- join " " .Values.networkPolicy.redis.ports -}}
 {{- else if and $url (not (contains "sentinel" $url)) -}}
-{{- regexFind ":[0-9]+(/|\\?|$)" $url | default ":6379" | regexFind "[0-9]+" -}}
+{{- $ports := list -}}
+{{- range regexFindAll ":[0-9]+([,/?]|$)" $url -1 }}{{ $ports = append $ports (regexFind "[0-9]+" .) }}{{ end -}}
+{{- $ports | uniq | join " " | default "6379" -}}
 {{- end -}}
 {{- end -}}
 

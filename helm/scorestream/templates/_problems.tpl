@@ -17,11 +17,15 @@ what the worker's settings must satisfy among themselves, the worker says at its
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
 {{- if not .Values.image.repository }}
 image.repository is empty: build the Dockerfile, push the image, and name it here
+{{- else if or (contains "://" .Values.image.repository) (regexMatch "[A-Z ]" .Values.image.repository) }}
+image.repository is {{ .Values.image.repository }}: write registry/path, in lower case and without https://
 {{- else if regexMatch "(@|:[^/]*$)" .Values.image.repository }}
 image.repository is {{ .Values.image.repository }}: leave its tag out and set image.tag, or image.digest
 {{- end }}
 {{- if not (dig "kafka" "bootstrap_servers" "" .Values.config) }}
 config.kafka.bootstrap_servers is empty: set host:port of your brokers, comma-separated
+{{- else if regexMatch "[;/]|[^,] +[^, ]" $settings.kafka.bootstrap_servers }}
+config.kafka.bootstrap_servers is {{ $settings.kafka.bootstrap_servers }}: write host:port, separated by commas, with nothing before them
 {{- end }}
 {{- if and (eq $settings.engine.kind "vllm") (not $settings.engine.model) }}
 config.engine.model is empty: set a Hugging Face name, or a folder that extraVolumes mounts
@@ -35,6 +39,11 @@ redis.url is nowhere: set config.redis.url, or existingSecrets.settings."redis.u
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
 {{- if regexMatch "(^[a-z+]+://[^/@]*:[^/@]*@|password=)" (dig "redis" "url" "" .Values.config) }}
 config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL into a Secret and name it in existingSecrets.settings."redis.url"
+{{- end }}
+{{- with dig "redis" "url" "" .Values.config }}
+{{- if not (regexMatch "^(rediss?(\\+(sentinel|cluster))?|unix)://" .) }}
+config.redis.url does not begin with a scheme that the worker knows: write redis://host:6379/0, or one of rediss, redis+sentinel, redis+cluster and unix, see docs/secure.md
+{{- end }}
 {{- end }}
 {{- range $setting := .Files.Get "files/secret-settings.yaml" | fromYamlArray }}
 {{- $given := include "scorestream.at" (dict "tree" $.Values.config "path" $setting) }}
@@ -61,13 +70,19 @@ config.workers.count is {{ .Values.config.workers.count }}: remove it and set wo
 {{- end }}
 {{- $span := int (include "scorestream.gpusPerEngine" .) }}
 {{- if and (gt $span 1) (ne (mod (int .Values.gpu.count) $span) 0) }}
-gpu.count is {{ .Values.gpu.count }}: set it to a multiple of config.engine.args.tensor_parallel_size ({{ $span }}), because an engine spans so many
+gpu.count is {{ .Values.gpu.count }}: set it to a multiple of config.engine.args.tensor_parallel_size x pipeline_parallel_size ({{ $span }}), because an engine spans so many
 {{- end }}
 {{- if and (eq $settings.workers.mps "on") (le (int (include "scorestream.workers" .)) 1) }}
 config.workers.mps is on and a pod has one worker: set workersPerGpu to 2 or more, or remove mps
 {{- end }}
 {{- if $settings.kafka.group_instance_id }}
-config.kafka.group_instance_id is {{ $settings.kafka.group_instance_id }}: remove it, because all pods of this release would use the same id
+config.kafka.group_instance_id is {{ $settings.kafka.group_instance_id }}: remove it, because all pods of this release would use the same id (docs/deploy.md, Static membership)
+{{- end }}
+{{- range $section := list "kafka" "redis" }}
+{{- $setting := printf "%s.security.password" $section }}
+{{- if and (hasKey $.Values.existingSecrets.settings $setting) (include "scorestream.at" (dict "tree" $.Values.config "path" (printf "%s_file" $setting))) }}
+config.{{ $setting }}_file and existingSecrets.settings."{{ $setting }}" are both set: remove one of them; the file follows a rotation
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -101,7 +116,22 @@ extraEnv has an entry without a name: write [{name: ..., value: ...}]
 extraEnv {{ $name }} is not text: put its value, {{ .value }}, in quotes
 {{- else if and (hasPrefix "SCORESTREAM_" $name) (hasKey . "value") }}
 extraEnv {{ $name }} is a setting: set config.{{ $name | trimPrefix "SCORESTREAM_" | lower | replace "__" "." }} instead, so that the chart can check it
+{{- else if eq $name "SCORESTREAM_KAFKA__GROUP_INSTANCE_ID" }}
+extraEnv {{ $name }}: remove it, because the pods of a Deployment have new names at each rollout, and partitions would wait for the old ones (docs/deploy.md, Static membership)
 {{- end }}
+{{- end }}
+{{- include "scorestream.problems.twice" (dict "what" "the variable" "names" (include "scorestream.env" . | fromYamlArray) "key" "name" "fix" "remove it from extraEnv") -}}
+{{- end -}}
+
+{{/* (dict "names" list-of-objects "key" name-of-their-name "what" ... "fix" ...): one problem for each that is there twice. */}}
+{{- define "scorestream.problems.twice" -}}
+{{- $seen := list }}
+{{- range .names }}
+{{- $name := get . $.key }}
+{{- if has $name $seen }}
+{{ $.what }} {{ $name }} would be there twice: {{ $.fix }}
+{{- end }}
+{{- $seen = append $seen $name }}
 {{- end }}
 {{- end -}}
 
@@ -135,10 +165,10 @@ resources.{{ $where }} has {{ $.Values.gpu.resourceName }}: remove it and set gp
 {{- if and .Values.resources.claims (int .Values.gpu.count) }}
 resources.claims is set and gpu.count is {{ .Values.gpu.count }}: set gpu.count to 0, because the claim brings the GPU
 {{- end }}
-{{- $own := list "imagePullSecrets" "serviceAccountName" "automountServiceAccountToken" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "initContainers" "containers" "volumes" }}
+{{- $own := list "imagePullSecrets" "serviceAccountName" "automountServiceAccountToken" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "initContainers" "containers" "volumes" "restartPolicy" }}
 {{- range $field, $_ := .Values.extraPodSpec }}
 {{- if has $field $own }}
-extraPodSpec.{{ $field }} is the chart's own: use the value for it, see values.yaml
+extraPodSpec.{{ $field }} is the chart's own: remove it, or use the value for it, see values.yaml
 {{- end }}
 {{- end }}
 {{- range $where := list "podLabels" "commonLabels" }}
@@ -153,8 +183,29 @@ extraPodSpec.{{ $field }} is the chart's own: use the value for it, see values.y
 extraVolumes has {{ .name }}, which is the chart's own: choose another name
 {{- end }}
 {{- end }}
-{{- if eq (toString .Values.podSecurityContext.runAsUser) "0" }}
-podSecurityContext.runAsUser is 0: set another, because the worker does not need to be root; the image's user is 2000
+{{- $volumes := include "scorestream.volumes" . | fromYamlArray }}
+{{- $mounts := include "scorestream.volumeMounts" . | fromYamlArray }}
+{{- include "scorestream.problems.twice" (dict "what" "the volume" "names" $volumes "key" "name" "fix" "name each Secret of existingSecrets.files once, and a volume of extraVolumes otherwise") }}
+{{- include "scorestream.problems.twice" (dict "what" "the mount" "names" $mounts "key" "mountPath" "fix" "choose another mountPath in extraVolumeMounts") }}
+{{- range .Values.extraVolumeMounts }}
+{{- $name := .name }}
+{{- $there := false }}
+{{- range $volumes }}{{ $there = or $there (eq .name $name) }}{{ end }}
+{{- if not $there }}
+extraVolumeMounts has {{ $name }} and there is no such volume: add it to extraVolumes
+{{- end }}
+{{- end }}
+{{- range $where := list "extraContainers" "initContainers" }}
+{{- range get $.Values $where }}
+{{- if or (not .name) (eq (toString .name) "worker") }}
+{{ $where }} has a container {{ .name | default "without a name" }}: give it a name that is not the worker's
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $where := list "podSecurityContext" "containerSecurityContext" }}
+{{- if eq (toString (get (get $.Values $where) "runAsUser")) "0" }}
+{{ $where }}.runAsUser is 0: set another, because the worker does not need to be root; the image's user is 2000
+{{- end }}
 {{- end }}
 {{- end -}}
 

@@ -15,7 +15,8 @@
 
 {{/* GPUs that one engine spans. */}}
 {{- define "scorestream.gpusPerEngine" -}}
-{{- max 1 (int (dig "engine" "args" "tensor_parallel_size" 1 .Values.config)) -}}
+{{- $args := dig "engine" "args" dict .Values.config -}}
+{{- max 1 (mul (int (dig "tensor_parallel_size" 1 $args)) (int (dig "pipeline_parallel_size" 1 $args))) -}}
 {{- end -}}
 
 {{/* Processes of a pod, each with an engine of its own. */}}
