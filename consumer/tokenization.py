@@ -22,6 +22,7 @@ from consumer.model.token_vectors import TokenVectors
 from consumer.prompt_layout import PromptLayout
 from consumer.records import TokenSequence
 from consumer.vector_layout import VectorLayout
+from consumer.word_tokens import WordTokens, treats_words_alone
 
 _PROBES = ("one", "two three")
 _VOCABULARY_GLOBS = ("tokenizer.json", "vocab*", "*.model")
@@ -107,6 +108,7 @@ class ModelTokenizer:
         # "[SEP]" in a user's text is five characters, not an instruction to the model.
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
+        self._words = WordTokens(tokenizer) if treats_words_alone(tokenizer) else None
         self._lower_case = lower_case
         self._with_offsets = with_offsets
         self.layout = layout = SequenceLayout.learn(tokenizer, has_segments=has_segments)
@@ -122,6 +124,8 @@ class ModelTokenizer:
         if self._with_offsets:
             whole = self._tokenizer.encode_batch(batch, add_special_tokens=False)
             return [Tokens(one.ids, one.offsets) for one in whole]
+        if self._words:
+            return [Tokens(ids) for ids in self._words.encode(batch)]
         return [Tokens(one.ids) for one in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
 
     def single(self, text: EncodedText, max_tokens: int) -> TokenSequence:

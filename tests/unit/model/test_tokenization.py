@@ -7,11 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from consumer import word_tokens
 from consumer.errors import SettingsInvalid
 from consumer.tokenization import ModelTokenizer
 
-TEXTS = st.text(max_size=60) | st.lists(st.sampled_from(["paris", "Lyon", "42", "été", "東京", "a-b", "don't"])).map(
-    " ".join
+TEXTS = (
+    st.text(max_size=60)
+    | st.lists(st.sampled_from(["paris", "Lyon", "42", "été", "東京", "a-b", "don't"])).map(" ".join)
+    # White space that ends a word, or is removed from within it, and marks that join what stands before them.
+    | st.text(st.sampled_from(" \t\n\x0b\x1c\x85\xa0\u2028\u3000\u200b\u0301\u0323\u0345abÉß東."), max_size=20)
 )
 WORDS = {word: number for number, word in enumerate(["<s>", "</s>", "<unk>", "one", "two", "three", "four"])}
 
@@ -76,6 +80,22 @@ def test_a_pair_is_cut_only_in_the_document_and_only_at_the_right(
     assert pair.ids == expected
     assert pair.truncated == (len(encoded[1].ids) > room)
     assert minilm.encode([query, document]) == encoded
+
+
+def test_words_that_were_forgotten_have_the_same_tokens_again(
+    minilm: ModelTokenizer, whole: Tokenizer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(word_tokens, "_MOST_WORDS", 3)
+    for text in ("in paris in Lyon", "on the river", "in Lyon", "", f"{'far' * 20} in paris", "in paris"):
+        assert minilm.encode([text, text])[1].ids == whole.encode(text, add_special_tokens=False).ids
+
+
+def test_an_added_token_of_two_words_is_found(minilm_embed: Path):
+    tokenizer = Tokenizer.from_file(str(minilm_embed / "tokenizer.json"))
+    tokenizer.add_tokens(["new york"])
+    known, new, together = ModelTokenizer(tokenizer).encode(["in", "new", "in new york"])
+    assert together.ids[:1] == known.ids
+    assert together.ids[1:] == [tokenizer.token_to_id("new york")] != new.ids
 
 
 def test_a_text_of_just_the_usable_length_is_not_cut(minilm: ModelTokenizer):
