@@ -122,7 +122,10 @@ Requests = Annotated[
 @app.command()
 def ceiling(
     requests: Requests,
-    engines: Annotated[int, typer.Option(min=1, help="Engines at once, each a process; they share the requests.")] = 1,
+    engines: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Engines at once, each a process; they share the requests. May be repeated."),
+    ] = None,
     lone: Annotated[bool, typer.Option("--one-at-a-time", help="Latency of AsyncLLM instead of LLM's rate.")] = False,
     config: ConfigFile = None,
     override: Overrides = None,
@@ -131,9 +134,8 @@ def ceiling(
     """Measure the engine alone, on these requests' own token ids; prints one JSON object per file."""
     from consumer.engine_alone import as_fast_as_it_goes, one_at_a_time  # noqa: PLC0415 -- heavy
 
-    _measure(
-        _settings(config, override, model, None, None), requests, one_at_a_time if lone else as_fast_as_it_goes, engines
-    )
+    load = one_at_a_time if lone else as_fast_as_it_goes
+    _measure(_settings(config, override, model, None, None), requests, load, engines or [1])
 
 
 @app.command()
@@ -149,7 +151,7 @@ def baseline(
 
     from consumer.engine_alone import padded_batches  # noqa: PLC0415 -- heavy
 
-    _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), 1)
+    _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), [1])
 
 
 @app.command()
@@ -162,7 +164,7 @@ def tokens(requests: Requests, config: ConfigFile = None, override: Overrides = 
         count_tokens(settings, requests, sys.stdout)
 
 
-def _measure(settings: Settings, files: list[Path], load: Load, engines: int) -> None:
+def _measure(settings: Settings, files: list[Path], load: Load, engines: list[int]) -> None:
     from consumer.engine_alone import measure  # noqa: PLC0415 -- heavy
 
     with _failing_clearly():

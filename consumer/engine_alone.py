@@ -10,12 +10,11 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import Any, NamedTuple, Protocol, Self, TextIO
 
 from consumer.errors import EngineDead, SettingsInvalid
 from consumer.loading import LoadedModel, load_model
@@ -111,29 +110,29 @@ def padded_batches(batch_size: int, settings: EngineSettings, card: ModelCard) -
     return PaddedBatches(settings, card, batch_size)
 
 
-def measure(settings: Settings, files: Sequence[Path], load: Load, engines: int, out: TextIO) -> None:
-    """Score each JSONL file of requests on `engines` engines at once, which share it; one JSON object per file.
+def measure(settings: Settings, files: Sequence[Path], load: Load, engines: Sequence[int], out: TextIO) -> None:
+    """Score each JSONL file of requests on so many engines at once, which share it; one JSON object per file.
 
-    Tokenising is not measured: engines get token ids, as from the pipeline. The first requests run once before.
+    With several numbers of `engines` the fewest are measured first and go on running beside those that are added.
+    Tokenising is not measured: engines get token ids, as from the pipeline.
     Raises SettingsInvalid for a model that is not recognised or a request that cannot be scored, EngineDead.
     """
     if settings.engine.kind is EngineKind.SCRIPTED:
         raise SettingsInvalid("engine.kind is scripted: there is no engine to measure; set it to vllm")
+    counts = sorted(set(engines))
     model = load_model(settings.engine)
     requests = {file: list(prepared_requests(settings, model, file)) for file in files}
     for file, some in requests.items():
-        if len(some) < engines:
-            raise SettingsInvalid(f"{file} has {len(some)} requests: give at least one for each of {engines} engines")
-    with _running(settings.engine, model.card, requests, load, engines) as running:
-        for file in files:
-            # Each warms up before it says that it is; so all begin together.
-            for one in running:
-                one.receive()
-            for one in running:
-                one.connection.send(None)
-            spans = [one.receive() for one in running]
-            out.write(Measured(file, engines, running[0].dtype, requests[file], spans).as_json() + "\n")
-            out.flush()
+        if len(some) < counts[-1]:
+            raise SettingsInvalid(
+                f"{file} has {len(some)} requests: give at least one for each of {counts[-1]} engines"
+            )
+    with _Engines(settings.engine, model.card, load, counts[-1]) as running:
+        for count in counts:
+            running.grow_to(count, [[some[number::count] for some in requests.values()] for number in range(count)])
+            for file, some in requests.items():
+                out.write(Measured(file, count, running.dtype, some, running.score_next()).as_json() + "\n")
+                out.flush()
 
 
 def count_tokens(settings: Settings, files: Sequence[Path], out: TextIO) -> None:
@@ -166,13 +165,16 @@ def prepared_requests(settings: Settings, model: LoadedModel, file: Path) -> Ite
         yield prepared.inputs
 
 
+Parts = Sequence[Sequence[Inputs]]
+"""What one engine scores, one after the other: its share of each file."""
+
+
 class _Engine:
     """One process, seen from outside."""
 
     def __init__(self, process: SpawnProcess, connection: Connection) -> None:
         self.process = process
         self.connection = connection
-        self.dtype = ""
 
     def receive(self) -> Any:
         """What it says next. Raises SettingsInvalid as it did, EngineDead."""
@@ -186,34 +188,53 @@ class _Engine:
         return said
 
 
-@contextmanager
-def _running(
-    settings: EngineSettings, card: ModelCard, requests: dict[Path, list[Inputs]], load: Load, engines: int
-) -> Iterator[list[_Engine]]:
-    """So many engines, loaded: on the GPUs, with the share of memory and in the order that workers would have."""
-    gpus = gpus_of_workers(engines, visible_gpus(os.environ), gpus_per_worker(settings))
-    if (share := gpu_memory_share(settings, gpus)) is not None:
-        settings = settings.model_copy(update={"args": settings.args | {"gpu_memory_utilization": share}})
-    one_by_one = start_rule(settings) is StartRule.ONE_BY_ONE
-    context = multiprocessing.get_context("spawn")
-    running: list[_Engine] = []
-    try:
-        for number in range(engines):
-            parts = {file: some[number::engines] for file, some in requests.items()}
-            job = _Job(settings, card, parts, load, visible_variables(gpus[number]))
-            running.append(_start(context, f"engine {number + 1}", job))
-            # The first one fills the compile cache.
-            if number == 0 or one_by_one:
-                running[-1].dtype = running[-1].receive()
-        for one in running:
-            one.dtype = one.dtype or one.receive()
-        yield running
-    finally:
-        for one in running:
+class _Engines:
+    """Engines on the GPUs, with the share of memory and started in the order that `most` workers would have."""
+
+    def __init__(self, settings: EngineSettings, card: ModelCard, load: Load, most: int) -> None:
+        self.dtype = ""
+        self._card, self._load = card, load
+        self._gpus = gpus_of_workers(most, visible_gpus(os.environ), gpus_per_worker(settings))
+        if (share := gpu_memory_share(settings, self._gpus)) is not None:
+            settings = settings.model_copy(update={"args": settings.args | {"gpu_memory_utilization": share}})
+        self._settings = settings
+        self._one_by_one = start_rule(settings) is StartRule.ONE_BY_ONE
+        self._context = multiprocessing.get_context("spawn")
+        self._running: list[_Engine] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for one in self._running:
             one.connection.close()
-        for one in running:
+        for one in self._running:
             one.process.join(STOP_SECONDS)
             one.process.kill()
+
+    def grow_to(self, count: int, parts: Sequence[Parts]) -> None:
+        """So many engines, loaded, each with its parts. Raises SettingsInvalid, EngineDead."""
+        loading = []
+        for number in range(len(self._running), count):
+            job = _Job(self._settings, self._card, self._load, visible_variables(self._gpus[number]))
+            self._running.append(_start(self._context, f"engine {number + 1}", job))
+            loading.append(self._running[-1])
+            # The first one fills the compile cache.
+            if number == 0 or self._one_by_one:
+                self.dtype = loading.pop().receive()
+        for one in loading:
+            one.receive()
+        for one, some in zip(self._running, parts, strict=True):
+            one.connection.send(some)
+
+    def score_next(self) -> list[Span]:
+        """All of them their next part, begun at the same moment. Raises EngineDead."""
+        # Each warms up before it says that it is ready.
+        for one in self._running:
+            one.receive()
+        for one in self._running:
+            one.connection.send(None)
+        return [one.receive() for one in self._running]
 
 
 def _start(context: SpawnContext, name: str, job: _Job) -> _Engine:
@@ -230,31 +251,36 @@ def _tell_failure(job: _Job, connection: Connection) -> None:
     except (SettingsInvalid, EngineDead) as failure:
         connection.send(failure)
     except (BrokenPipeError, EOFError):
-        return  # Whoever asked has gone away.
+        return  # Whoever asked has gone away, or asks no more.
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What one engine's process does. `parts`: its requests of each file. `environment`: which GPUs it sees."""
+    """What one engine's process does. `environment`: which GPUs it sees."""
 
     settings: EngineSettings
     card: ModelCard
-    parts: Mapping[Path, Sequence[Inputs]]
     load: Load
     environment: Mapping[str, str]
 
     def run(self, connection: Connection) -> None:
-        """Load; for each file warm up, wait for all others, score, tell."""
+        """Load; then for each part that comes warm up, wait for all others, score, tell."""
         os.environ.update(self.environment)
         scorer = self.load(self.settings, self.card)
         connection.send(scorer.dtype)
-        for requests in self.parts.values():
-            scorer.score(requests[:WARMUP_REQUESTS])
-            connection.send(None)
-            connection.recv()
-            begun = time.monotonic()
-            latencies = scorer.score(requests)
-            connection.send(Span(begun, time.monotonic(), latencies))
+        while True:
+            for requests in connection.recv():
+                scorer.score(_warmup(requests))
+                connection.send(None)
+                connection.recv()
+                begun = time.monotonic()
+                latencies = scorer.score(requests)
+                connection.send(Span(begun, time.monotonic(), latencies))
+
+
+def _warmup(requests: Sequence[Inputs]) -> Sequence[Inputs]:
+    """Of the same lengths, but backwards: a prefix cache must not know what is measured."""
+    return [[replace(one, token_ids=one.token_ids[::-1]) for one in request] for request in requests[:WARMUP_REQUESTS]]
 
 
 def _percentiles(ordered: Sequence[float]) -> dict[str, float]:

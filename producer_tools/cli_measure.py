@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from producer_tools import options
-from producer_tools.console import run_tool, say, stdout_console, write_lines
+from producer_tools.console import Mismatch, run_tool, say, stdout_console, write_lines
 
 if TYPE_CHECKING:
+    from producer_tools.bench.mixes import Mix
     from producer_tools.bench.report import Report
+    from producer_tools.bench.suite import Suite
     from producer_tools.generate import GeneratedTask
 
 
@@ -39,6 +43,13 @@ def bench(
     ceiling: Annotated[bool, typer.Option(help="Measure the engine alone on the same requests.")] = True,
     transformers: Annotated[int | None, typer.Option(min=1, help="Measure transformers in batches of so many.")] = None,
     suite: Annotated[Path | None, typer.Option(help="YAML file of several deployments, instead of the above.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Of the suite, this part or deployment only; may be repeated.")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.001, help="Begin nothing new after so long.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the report in --out: what it has is not measured again.")
+    ] = False,
     existing: Annotated[bool, typer.Option("--existing", help="Measure workers that run already.")] = False,
     pid: Annotated[int | None, typer.Option(help="With --existing: of a worker or supervisor on this machine.")] = None,
     group_id: Annotated[
@@ -53,15 +64,18 @@ def bench(
 ) -> None:
     """Measure rate, latency and processor time of the pipeline, beside the engine alone and transformers.
 
-    Starts its own broker and worker (engine settings from environment and --config, else the packaged MiniLM).
+    Starts its own broker and worker (engine settings from environment and --config, else the packaged MiniLM). Exit
+    code 3: a target of the suite was missed.
     """
     from pydantic import ValidationError
 
     from producer_tools.bench import existing as running_already
     from producer_tools.bench.mixes import NAMED, WordsMix
-    from producer_tools.bench.run import run_suite
     from producer_tools.bench.suite import Suite, problems, read_suite
     from producer_tools.load import Target
+
+    if resume and out is None:
+        raise typer.BadParameter("say with --out where the report is", param_hint="--resume")
 
     custom = WordsMix("words", task_named(task), items, words)
     settings = dict(_setting(one) for one in setting or ())
@@ -69,8 +83,8 @@ def bench(
     deployment = {"name": "as set", "workers": workers, "engines": engines, "mps": mps, "measure": measured}
     asked = {
         "settings": settings, "mixes": mix or [custom.name], "requests": requests, "warmup": warmup, "seed": seed,
-        "concurrency": concurrency, "rate": rate, "backlog": backlog, "transformers": transformers,
-        "deployments": [deployment],
+        "concurrency": concurrency, "rate": rate, "backlog": backlog, "minutes": minutes,
+        "transformers": {"batch_size": transformers} if transformers else None, "deployments": [deployment],
     }  # fmt: skip
     try:
         chosen = Suite.model_validate(asked)
@@ -78,20 +92,49 @@ def bench(
         raise typer.BadParameter("; ".join(problems(invalid))) from None
     mixes = {**NAMED, custom.name: custom}
 
-    def show(report: Report) -> None:
-        _show(report, out, as_json=as_json)
+    show = partial(_show, out=out, as_json=as_json)
 
     async def measure() -> None:
         if existing:
             target = Target(options.brokers(bootstrap_servers), request_topic, result_topic)
             show(await running_already.measure(chosen, mixes, target, group_id=group_id, pid=pid, note=say))
         else:
-            await run_suite(read_suite(suite, settings) if suite else chosen, mixes, out, say, show)
+            asked = read_suite(suite, settings, minutes) if suite else chosen
+            await _measure_suite(asked, mixes, only or [], out if resume else None, out, show)
 
     run_tool(measure())
 
 
-def _show(report: Report, out: Path | None, *, as_json: bool) -> None:
+async def _measure_suite(
+    suite: Suite,
+    mixes: Mapping[str, Mix],
+    only: Sequence[str],
+    resumed: Path | None,
+    out: Path | None,
+    show: Callable[[Report], None],
+) -> None:
+    """Raises Mismatch when a target was missed, ToolFailure when something could not be measured."""
+    from producer_tools.bench.beginning import empty_report, resumed_report
+    from producer_tools.bench.files import write_files
+    from producer_tools.bench.parts import chosen_parts
+    from producer_tools.bench.run import Progress, run_suite
+
+    def write(grown: Report) -> None:
+        if out is not None:
+            write_files(grown, out)
+
+    parts = chosen_parts(suite, only)
+    report = resumed_report(suite, resumed) if resumed else empty_report(suite)
+    try:
+        await run_suite(suite, mixes, parts, Progress(report, say, write))
+    finally:
+        if report.measurements:
+            show(report)
+    if missed := [one for one in report.targets if one.met is False]:
+        raise Mismatch(f"{len(missed)} targets were missed")
+
+
+def _show(report: Report, *, out: Path | None, as_json: bool) -> None:
     from producer_tools.bench.files import write_files
     from producer_tools.bench.table import as_table
 

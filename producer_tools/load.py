@@ -134,7 +134,11 @@ class Target:
     idle_seconds: float = 0.0
 
 
-def _ignored(_value: bytes) -> None:
+Arrived = Callable[[str, bytes], None]
+"""Told of each result: its request's id, and its bytes."""
+
+
+def _ignored(_request_id: str, _value: bytes) -> None:
     """For those who do not look at results."""
 
 
@@ -142,9 +146,9 @@ async def drive(
     requests: Iterable[tuple[str, bytes]],
     target: Target,
     pace: Pace,
-    arrived: Callable[[bytes], None] = _ignored,
+    arrived: Arrived = _ignored,
 ) -> LoadResult:
-    """Send every (id, request) at `pace` and wait for all results; `arrived` is called with each one's bytes.
+    """Send every (id, request) at `pace` and wait for all results; `arrived` is called with each one's id and bytes.
 
     Requests go round the partitions without a key. Ids must not have been used on this topic before.
     Raises ToolFailure when results stay away, KafkaError.
@@ -174,9 +178,7 @@ async def publish_all(requests: Iterable[tuple[str, bytes]], target: Target) -> 
 
 
 class _Run:
-    def __init__(
-        self, requests: Iterable[tuple[str, bytes]], target: Target, pace: Pace, arrived: Callable[[bytes], None]
-    ) -> None:
+    def __init__(self, requests: Iterable[tuple[str, bytes]], target: Target, pace: Pace, arrived: Arrived) -> None:
         self._requests = iter(requests)
         self._target = target
         self._pace = pace
@@ -229,12 +231,13 @@ class _Run:
         self.result.seconds = heard - started
 
     def _take(self, record: ConsumerRecord, now: float) -> bool:
-        due = self._due.pop(header(record.headers, names.ID) or "", None)
+        request_id = header(record.headers, names.ID) or ""
+        due = self._due.pop(request_id, None)
         if due is None:
             return False
         self.result.latency.record(now - due)
         self.result.arrivals.append(now)
         self.result.statuses[header(record.headers, names.STATUS) or "unknown"] += 1
         self._pace.answered()
-        self._arrived(record.value)
+        self._arrived(request_id, record.value)
         return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ STOP_SECONDS = 10.0
 _SAMPLE_WORDS = (8, 24)
 _SAMPLE_WORD = "time"
 
-Reports = list[dict[str, Any]]
-"""One per file."""
+LOOK_SECONDS = 0.1
+
+Reports = AsyncGenerator[dict[str, Any], None]
+"""One by one, as soon as they are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +33,30 @@ class Worker:
     environment: Mapping[str, str]
     settings: Mapping[str, Any]
 
-    async def ceiling(self, files: Sequence[Path], engines: int) -> Reports:
-        """What `scorestream ceiling` says of each file. Raises ToolFailure."""
-        return await self._run("ceiling", *map(str, files), "--engines", str(engines))
+    def ceiling(self, files: Sequence[Path], engines: Sequence[int]) -> Reports:
+        """What `scorestream ceiling` says of each file, for each number of engines. Raises ToolFailure."""
+        counts = [argument for count in engines for argument in ("--engines", str(count))]
+        return self._run("ceiling", *map(str, files), *counts)
 
-    async def one_at_a_time(self, files: Sequence[Path]) -> Reports:
+    def one_at_a_time(self, files: Sequence[Path]) -> Reports:
         """What `scorestream ceiling --one-at-a-time` says of each file. Raises ToolFailure."""
-        return await self._run("ceiling", *map(str, files), "--one-at-a-time")
+        return self._run("ceiling", *map(str, files), "--one-at-a-time")
 
-    async def baseline(self, files: Sequence[Path], batch_size: int) -> Reports:
+    def baseline(self, files: Sequence[Path], batch_size: int) -> Reports:
         """What `scorestream baseline` says of each file. Raises ToolFailure."""
-        return await self._run("baseline", *map(str, files), "--batch-size", str(batch_size))
+        return self._run("baseline", *map(str, files), "--batch-size", str(batch_size))
 
     async def tokenisation(self) -> Tokenisation:
         """How many tokens the model's tokenizer makes of a pair, from two pairs of known words. Raises ToolFailure."""
         fewer, more = _SAMPLE_WORDS
         file = self.folder / "samples.jsonl"
         file.write_bytes(b"".join(_sample(words) + b"\n" for words in (fewer, more)))
-        counts = [one["tokens"] for one in await self._run("tokens", str(file))]
+        counts = [one["tokens"] async for one in self._run("tokens", str(file))]
         per_word = (counts[1] - counts[0]) / (more - fewer)
         return Tokenisation(counts[0] - per_word * fewer, per_word)
 
     async def _run(self, *arguments: str) -> Reports:
-        """The JSON lines that one of the worker's commands prints."""
+        """The JSON lines that one of the worker's commands prints. Raises ToolFailure, after them, if it fails."""
         command = [scorestream_command(), *arguments, *set_arguments(self.settings)]
         name = f"scorestream {arguments[0]}"
         with tempfile.NamedTemporaryFile(dir=self.folder) as printed:
@@ -60,8 +64,16 @@ class Worker:
             async with running(
                 name, command, environment=self.environment, log=log, data=data, grace_seconds=STOP_SECONDS
             ) as child:
-                await child.ended_well()
-            return _json_lines(data)
+                ending = asyncio.ensure_future(child.ended_well())
+                try:
+                    async for line in _lines(data, ending):
+                        # Libraries may print to stdout, too.
+                        if line.startswith(b"{"):
+                            yield json.loads(line)
+                    await ending
+                finally:
+                    ending.cancel()
+                    await asyncio.wait({ending})
 
 
 def set_arguments(settings: Mapping[str, Any]) -> list[str]:
@@ -72,9 +84,19 @@ def set_arguments(settings: Mapping[str, Any]) -> list[str]:
     return arguments
 
 
-def _json_lines(file: Path) -> Reports:
-    # Libraries may print to stdout, too.
-    return [json.loads(line) for line in file.read_bytes().splitlines() if line.startswith(b"{")]
+async def _lines(file: Path, ending: asyncio.Future[None]) -> AsyncIterator[bytes]:
+    """Every complete line, until whoever writes them has ended."""
+    with file.open("rb") as written:
+        rest = b""
+        while True:
+            # Asked first: what it wrote before it ended is read then.
+            ended = ending.done()
+            *complete, rest = (rest + written.read()).split(b"\n")
+            for line in complete:
+                yield line
+            if ended:
+                return
+            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
 
 
 def _sample(words: int) -> bytes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from producer_tools.bench.beginning import empty_report
 from producer_tools.bench.mixes import Mix, Tokenisation
 from producer_tools.bench.pipeline import Deployed, measure_load
 from producer_tools.bench.report import Report
-from producer_tools.bench.run import empty_report, pace_of
+from producer_tools.bench.run import WARMUP_SEED, pace_of
 from producer_tools.bench.suite import Suite
 from producer_tools.generate import unique_prefix
 from producer_tools.kafka import waiting_records
@@ -36,9 +37,8 @@ async def measure(
         mix = mixes[name]
         if suite.warmup:
             note(f"{name}: warming up")
-            warmup = mix.requests(
-                suite.warmup, seed=suite.seed, id_prefix=unique_prefix(name), tokenisation=Tokenisation()
-            )
+            seed = suite.seed + WARMUP_SEED
+            warmup = mix.requests(suite.warmup, seed=seed, id_prefix=unique_prefix(name), tokenisation=Tokenisation())
             await drive(warmup, target, pace_of(suite))
         note(f"{name}: measuring")
         count = suite.requests_of(name)

@@ -7,9 +7,13 @@ from pathlib import Path
 from producer_tools.bench.page import as_page
 from producer_tools.bench.report import Report
 
+REPORT, PAGE = "report.json", "report.html"
+
 
 def write_files(report: Report, folder: Path) -> None:
-    """`report.json` and `report.html` in `folder`, which is made. Raises OSError."""
+    """`report.json` and `report.html` in `folder`, which is made. Never half of one. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(report.as_json() + "\n")
-    (folder / "report.html").write_text(as_page(report))
+    for name, text in ((REPORT, report.as_json() + "\n"), (PAGE, as_page(report))):
+        whole = folder / f".{name}.new"
+        whole.write_text(text)
+        whole.replace(folder / name)

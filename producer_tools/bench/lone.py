@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import redis.asyncio
 from aiokafka import AIOKafkaProducer
 
+from producer_tools.bench.measurement import Kind, Measurement
 from producer_tools.bench.pipeline import Deployed
-from producer_tools.bench.report import Kind, Measurement
 from producer_tools.console import ToolFailure
 from producer_tools.histogram import Histogram
 

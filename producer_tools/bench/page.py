@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from producer_tools.bench.report import Gpu, Kind, Measurement, Report
+from producer_tools.bench.measurement import Gpu, Kind, Measurement
+from producer_tools.bench.report import Report
 from producer_tools.bench.svg import COLOURS, bars, percentiles, stacked
 
 _STYLE = """
@@ -30,12 +31,14 @@ def as_page(report: Report) -> str:
     parts = [
         "<h1>scorestream bench</h1>",
         f"<p>scorestream {escape(report.scorestream)}, {report.started_at}, {machine['cpus']} processors, {gpus}</p>",
+        *_targets(report),
         *_rates(report),
         *_ratios(report),
         *_latencies(report),
         *_stages(report),
         *_costs(report),
         *_gpus(report),
+        *_differences(report),
         *_skipped(report),
         "<h2>What was asked for</h2>",
         f"<pre>{escape(json.dumps(report.suite, indent=1))}</pre>",
@@ -56,6 +59,16 @@ _KINDS = {
     Kind.ENGINE_LONE: "engine, one at a time",
     Kind.TRANSFORMERS: "transformers",
 }
+
+
+def _targets(report: Report) -> Iterable[str]:
+    if report.targets:
+        yield "<h2>Targets</h2>"
+        rows = [
+            (one.name, one.mix, one.bound, "" if one.measured is None else f"{one.measured:g}", one.verdict)
+            for one in report.targets
+        ]
+        yield _table(("", "mix", "asked", "measured", ""), rows)
 
 
 def _rates(report: Report) -> Iterable[str]:
@@ -131,6 +144,17 @@ def _gpus(report: Report) -> Iterable[str]:
 def _seen(gpu: Gpu) -> tuple[str, str, str]:
     busy = "" if gpu.busy_percent is None else f"{gpu.busy_percent:.0f} %"
     return gpu.name, busy, f"{gpu.max_memory_mib:.0f} MiB"
+
+
+def _differences(report: Report) -> Iterable[str]:
+    if report.score_differences:
+        yield "<h2>Differences of scores</h2>"
+        yield '<p class="note">Of the same requests, to the first deployment that scored them.</p>'
+        rows = [
+            (f"{one.deployment} to {one.beside}", one.mix, str(one.scores), f"{one.largest:.2g}", f"{one.mean:.2g}")
+            for one in report.score_differences
+        ]
+        yield _table(("", "mix", "scores", "largest", "mean"), rows)
 
 
 def _skipped(report: Report) -> Iterable[str]:

@@ -6,13 +6,13 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiokafka import ConsumerRecord
 
-from producer_tools.bench.report import Gpu, Kind, Measurement
+from producer_tools.bench.measurement import Gpu, Kind, Measurement
 from producer_tools.console import ToolFailure
 from producer_tools.coordinates import header
 from producer_tools.histogram import Histogram
@@ -23,6 +23,8 @@ from producer_tools.local.gpu import GpusSeen, watching_gpus
 from schemas import headers as names
 from schemas.wire import parse_result
 
+SCORED_REQUESTS = 32
+"""The first requests of a measurement, whose scores the report keeps: to be compared with another deployment's."""
 SAMPLED_RESULTS = 5000
 """Results that are read for their timings, about; reading each would cost the machine more than sending does."""
 
@@ -60,6 +62,26 @@ class Timings:
             self.tokens.append(result.usage.prompt_tokens)
 
 
+class Scores:
+    """Those of the first requests."""
+
+    def __init__(self, requests: Sequence[tuple[str, bytes]]) -> None:
+        self._places = {request_id: place for place, (request_id, _) in enumerate(requests[:SCORED_REQUESTS])}
+        self._found: dict[int, list[float | None]] = {}
+
+    def arrived(self, request_id: str, value: bytes) -> None:
+        """Keep its scores, if it is one of them."""
+        if (place := self._places.get(request_id)) is not None:
+            items = sorted(parse_result(value).results, key=lambda item: item.index)
+            self._found[place] = [item.score for item in items]
+
+    @property
+    def by_request(self) -> list[list[float | None]] | None:
+        """None where nothing was scored: embeddings, classes."""
+        found = [self._found.get(place, []) for place in range(len(self._places))]
+        return found if any(score is not None for row in found for score in row) else None
+
+
 @dataclass(slots=True)
 class _Used:
     """What a measurement cost. `cpu`: of the deployment; `generator_seconds`: of this process."""
@@ -74,11 +96,21 @@ async def measure_load(deployed: Deployed, mix: str, requests: Requests, count: 
     timings = _timings(count)
     # Made before: to make one costs as much as to send it.
     ready = list(requests)
+    scores = Scores(ready)
+
+    def arrived(request_id: str, value: bytes) -> None:
+        timings.arrived(value)
+        scores.arrived(request_id, value)
+
     async with _counting(deployed.pid) as used:
-        result = await drive(ready, deployed.target, pace, timings.arrived)
+        result = await drive(ready, deployed.target, pace, arrived)
     told = _measurement(deployed, mix, result, timings, used)
     return told.model_copy(
-        update={"latency_ms": result.latency.summary_ms(), "latency_histogram": list(result.latency.buckets_ms())}
+        update={
+            "latency_ms": result.latency.summary_ms(),
+            "latency_histogram": list(result.latency.buckets_ms()),
+            "scores": scores.by_request,
+        }
     )
 
 

@@ -3,71 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import Field, computed_field
+
+from producer_tools.bench.measurement import Kind, Measurement, Part
+from producer_tools.bench.targets import Outcome, ScoreDifference, Target, outcome_of, score_differences
 
 SCHEMA = 1
 
 
-class Kind(StrEnum):
-    """What was measured."""
-
-    PIPELINE = "pipeline"
-    PIPELINE_LONE = "pipeline_one_at_a_time"
-    ENGINE = "engine"
-    ENGINE_LONE = "engine_one_at_a_time"
-    TRANSFORMERS = "transformers"
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class Gpu(_Part):
-    """One GPU while a measurement ran."""
-
-    index: str
-    name: str
-    busy_percent: float | None
-    """Mean share of time in which it computed anything; None where the driver does not tell."""
-    max_memory_mib: float
-
-
-class Measurement(_Part):
-    """One rate or latency. None: not measured."""
-
-    kind: Kind
-    deployment: str
-    """Name of the settings it ran with."""
-    mix: str
-    engines: int
-    """Workers, for the pipeline; each has one engine."""
-    requests: int
-    seconds: float
-    """From the first request to the last result."""
-    requests_per_second: float
-    """The pipeline's is of the steady part: the middle 80 % of the results."""
-    tokens_per_request: float | None = None
-    """Mean; what entered the engine."""
-    latency_ms: dict[str, float] | None = None
-    """mean, p50, p90, p99, p99.9, max. The pipeline's from when a request was due until its result was read; one at a
-    time: from publishing until the result was read from Redis."""
-    latency_histogram: list[tuple[float, int]] | None = None
-    """(upper bound in ms, count) of each bucket that is not empty."""
-    stages_ms: dict[str, dict[str, float]] | None = None
-    """By stage of `timings_ms` of the results: mean, p50, p90, p99, p99.9, max."""
-    cpu_us_per_request: dict[str, float] | None = None
-    """By role: supervisor, worker, event_loop (part of worker), engine, load_generator."""
-    gpus: list[Gpu] = []
-    lag_at_start: int | None = None
-    """Requests on the topic that were waiting when the measurement began."""
-    statuses: dict[str, int] | None = None
-    dtype: str | None = None
-
-
-class Ratio(_Part):
+class Ratio(Part):
     """The pipeline beside the others on one mix. None: there is nothing to compare with."""
 
     deployment: str
@@ -80,7 +26,7 @@ class Ratio(_Part):
     to_transformers: float | None
 
 
-class Report(_Part):
+class Report(Part):
     """One run of the bench."""
 
     schema_version: int = Field(default=SCHEMA, alias="schema", serialization_alias="schema")
@@ -89,8 +35,10 @@ class Report(_Part):
     machine: dict[str, Any]
     suite: dict[str, Any]
     """What was asked for."""
-    measurements: list[Measurement] = []
-    skipped: list[str] = []
+    asked: list[Target] = Field(default_factory=list, exclude=True)
+    """The suite's targets."""
+    measurements: list[Measurement] = Field(default_factory=list)
+    skipped: list[str] = Field(default_factory=list)
     """What was asked for and not measured, each with the reason."""
 
     @computed_field  # type: ignore[prop-decorator]
@@ -98,6 +46,18 @@ class Report(_Part):
     def ratios(self) -> list[Ratio]:
         """One per pipeline measurement."""
         return [self._ratio(one) for one in self.of_kind(Kind.PIPELINE)]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def targets(self) -> list[Outcome]:
+        """Each target of the suite, met or not."""
+        return [outcome_of(target, self.measurements) for target in self.asked]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def score_differences(self) -> list[ScoreDifference]:
+        """Of each deployment to the first one that scored the same requests."""
+        return score_differences(self.of_kind(Kind.PIPELINE))
 
     def of_kind(self, kind: Kind) -> list[Measurement]:
         """In the order in which they were measured."""

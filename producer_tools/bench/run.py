@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
-import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from functools import partial
-from importlib.metadata import version
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aiokafka.errors import KafkaError
+from redis.exceptions import RedisError
+
 from producer_tools import options
-from producer_tools.bench.engines import Worker, set_arguments
-from producer_tools.bench.files import write_files
+from producer_tools.bench.engines import Reports, Worker, set_arguments
 from producer_tools.bench.lone import measure_one_at_a_time
+from producer_tools.bench.measurement import Kind, Measurement
 from producer_tools.bench.mixes import Mix, Tokenisation
+from producer_tools.bench.parts import Step, SuitePart, Wanted, transformers_name
 from producer_tools.bench.pipeline import Deployed, measure_backlog, measure_load
-from producer_tools.bench.report import Kind, Measurement, Report
+from producer_tools.bench.report import Report
 from producer_tools.bench.suite import CUSTOM, Deployment, Suite
 from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure
@@ -36,25 +35,8 @@ from producer_tools.local.worker import engine_environment, running_worker, serv
 
 PARTITIONS_PER_WORKER = 8
 LONE_WARMUP_REQUESTS = 10
-
-
-def empty_report(suite: Suite) -> Report:
-    """A report without measurements."""
-    return Report(
-        scorestream=version("scorestream"),
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=machine(),
-        suite=suite.model_dump(mode="json"),
-    )
-
-
-def machine() -> dict[str, Any]:
-    """What this machine is, as far as rates depend on it."""
-    gpus = []
-    if shutil.which("nvidia-smi"):
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)  # noqa: S607
-        gpus = [line.partition(" (")[0] for line in listed.stdout.splitlines() if line.startswith("GPU")]
-    return {"cpus": len(os.sched_getaffinity(0)), "gpus": gpus, "python": platform.python_version()}
+WARMUP_SEED, LONE_SEED = 1, 2
+"""Added to the suite's: a prefix cache must not know yet what is measured."""
 
 
 def pace_of(suite: Suite) -> Pace:
@@ -65,138 +47,156 @@ def pace_of(suite: Suite) -> Pace:
 async def run_suite(
     suite: Suite,
     mixes: Mapping[str, Mix],
-    out: Path | None,
-    note: Callable[[str], None],
-    show: Callable[[Report], None],
+    parts: Sequence[SuitePart],
+    progress: Progress,
 ) -> None:
-    """Measure everything; `out` has the report as it grows, `show` is given what there is in the end.
+    """Measure what the report does not have yet of these parts of the suite. `mixes`: by name.
 
-    Raises ToolFailure after that, when something could not be measured.
+    Raises ToolFailure at the end, when something could not be measured.
     """
-
-    def changed(report: Report) -> None:
-        if out is not None:
-            write_files(report, out)
-
     with tempfile.TemporaryDirectory(prefix="scorestream-bench-") as folder:
-        run = SuiteRun(suite, mixes, Path(folder), note, changed)
-        try:
-            await run.run()
-        finally:
-            if run.report.measurements:
-                show(run.report)
+        await SuiteRun(suite, mixes, Path(folder), progress).run(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The report as it grows. `note` is told each step; `grown` is told the report whenever something is new in it."""
+
+    report: Report
+    note: Callable[[str], None]
+    grown: Callable[[Report], None]
+
+    def add(self, measured: Measurement) -> None:
+        """One more measurement."""
+        self.note(f"  {measured.mix}, {measured.engines}: {measured.requests_per_second:.1f} requests/s")
+        self.report.measurements.append(measured)
+        self.grown(self.report)
+
+    def skip(self, why: str) -> None:
+        """Something is not measured."""
+        self.note(why)
+        self.report.skipped.append(why)
+        self.grown(self.report)
 
 
 class SuiteRun:
-    """One run of a suite on this machine: its own broker, cache, workers and engines.
-
-    `mixes`: by name. `changed` is called whenever the report has grown.
-    """
+    """One run of a suite on this machine: its own broker, cache, workers and engines."""
 
     def __init__(
         self,
         suite: Suite,
         mixes: Mapping[str, Mix],
         folder: Path,
-        note: Callable[[str], None],
-        changed: Callable[[Report], None],
+        progress: Progress,
     ) -> None:
         self._suite = suite
         self._folder = folder
-        self._note = note
-        self._changed = changed
+        self._progress = progress
         self._mixes = mixes
         names_model = any("engine.model" in one for one in (suite.settings, *(it.settings for it in suite.deployments)))
         self._environment = dict(os.environ) if names_model else engine_environment()
         self._ends = time.monotonic() + suite.minutes * 60 if suite.minutes else float("inf")
         self._tokenisation = Tokenisation()
-        self.report = empty_report(suite)
 
-    async def run(self) -> None:
-        """Measure everything. A failure of one part is in `skipped`, and then raised as ToolFailure at the end."""
-        if {*self._suite.mixes, *(mix for one in self._suite.deployments for mix in one.mixes or ())} != {CUSTOM}:
+    async def run(self, parts: Sequence[SuitePart]) -> None:
+        """Measure. A failure of one part is in `skipped`, and then raised as ToolFailure at the end."""
+        steps = {
+            Step.ENGINES: self._engines,
+            Step.LONE_ENGINE: self._lone_engine,
+            Step.PIPELINE: self._pipeline,
+            Step.BACKLOG: self._backlog,
+            Step.TRANSFORMERS: self._transformers,
+        }
+        todo = [(part, missing) for part in parts if (missing := part.missing(self._progress.report.measurements))]
+        if {one.mix for _, missing in todo for one in missing} - {CUSTOM}:
             # Lengths in tokens; a model that scores no pairs has none of these mixes.
             self._tokenisation = await self._worker({}, self._environment).tokenisation()
         failures = 0
-        for name, step in self._steps():
+        for part, missing in todo:
             if time.monotonic() > self._ends:
-                self._skip(f"{name}: {self._suite.minutes:g} minutes were over")
+                self._progress.skip(f"{part.name}: {self._suite.minutes:g} minutes were over")
                 continue
-            self._note(name)
+            self._progress.note(part.name)
+            began = time.monotonic()
             try:
-                await step()
-            except ToolFailure as failure:
+                await steps[part.step](part.deployment, missing)
+            except (ToolFailure, KafkaError, RedisError, OSError) as failure:
                 # The other measurements stand, and are worth having.
                 failures += 1
-                self._skip(f"{name}: {failure}")
+                self._progress.skip(f"{part.name}: {failure}")
+            self._progress.note(f"  {time.monotonic() - began:.0f} s")
         if failures:
-            raise ToolFailure(f"{failures} measurements failed; the report says why")
+            raise ToolFailure(f"{failures} parts could not be measured; the report says why")
 
-    def _steps(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
-        for one in self._suite.deployments:
-            if "engine" in one.measure:
-                for engines in one.engine_counts:
-                    yield f"{one.name}: engines alone, {engines}", partial(self._engines, one, engines)
-            if {"engine", "one_at_a_time"} <= set(one.measure):
-                yield f"{one.name}: one engine, one request at a time", partial(self._lone_engine, one)
-            if self._suite.backlog and "pipeline" in one.measure:
-                for mix in one.mixes or self._suite.mixes:
-                    yield f"{one.name}: pipeline with a backlog, {mix}", partial(self._backlog, one, mix)
-            elif {"pipeline", "one_at_a_time"} & set(one.measure):
-                yield f"{one.name}: pipeline", partial(self._pipeline, one)
-            if one is self._suite.deployments[0] and self._suite.transformers is not None:
-                yield "transformers", partial(self._transformers, one, self._suite.transformers)
-
-    async def _engines(self, deployment: Deployment, engines: int) -> None:
+    async def _engines(self, deployment: Deployment, missing: Sequence[Wanted]) -> None:
+        files = self._files(missing)
+        counts = sorted({one.engines for one in missing})
         async with self._environment_of(deployment) as environment:
-            files = self._files(deployment)
-            reports = await self._worker(deployment.settings, environment).ceiling(list(files.values()), engines)
-        self._add(_alone(Kind.ENGINE, deployment, mix, told) for mix, told in zip(files, reports, strict=True))
+            worker = self._worker(deployment.settings, environment)
+            await self._alone(Kind.ENGINE, deployment.name, files, worker.ceiling(list(files), counts))
 
-    async def _lone_engine(self, deployment: Deployment) -> None:
-        mix = (deployment.mixes or self._suite.mixes)[0]
-        file = self._file(mix, self._suite.one_at_a_time_requests)
-        [told] = await self._worker(deployment.settings, self._environment).one_at_a_time([file])
-        self._add([_alone(Kind.ENGINE_LONE, deployment, mix, told)])
+    async def _lone_engine(self, deployment: Deployment, missing: Sequence[Wanted]) -> None:
+        files = {self._file(one.mix, self._suite.one_at_a_time_requests, LONE_SEED): one.mix for one in missing}
+        worker = self._worker(deployment.settings, self._environment)
+        await self._alone(Kind.ENGINE_LONE, deployment.name, files, worker.one_at_a_time(list(files)))
 
-    async def _transformers(self, deployment: Deployment, batch_size: int) -> None:
-        files = self._files(deployment)
+    async def _transformers(self, _deployment: Deployment, missing: Sequence[Wanted]) -> None:
+        baseline = self._suite.transformers
+        assert baseline is not None
+        files = self._files(missing, most=baseline.requests)
         # What the engine chose, where the settings leave it to the model.
-        dtype = next((one.dtype for one in self.report.of_kind(Kind.ENGINE) if one.dtype), None)
-        settings = {"engine.dtype": dtype} if dtype else {}
-        reports = await self._worker(settings, self._environment).baseline(list(files.values()), batch_size)
-        told = zip(files, reports, strict=True)
-        name = f"transformers, batch {batch_size}"
-        self._add(
-            _alone(Kind.TRANSFORMERS, deployment, mix, one).model_copy(update={"deployment": name}) for mix, one in told
-        )
+        dtype = next((one.dtype for one in self._progress.report.of_kind(Kind.ENGINE) if one.dtype), None)
+        worker = self._worker({"engine.dtype": dtype} if dtype else {}, self._environment)
+        told = worker.baseline(list(files), baseline.batch_size)
+        await self._alone(Kind.TRANSFORMERS, transformers_name(baseline.batch_size), files, told)
 
-    async def _pipeline(self, deployment: Deployment) -> None:
+    async def _alone(self, kind: Kind, name: str, files: Mapping[Path, str], told: Reports) -> None:
+        """What one of the worker's commands says of files of these mixes."""
+        mixes = {file.name: mix for file, mix in files.items()}
+        async with aclosing(told):
+            async for one in told:
+                self._progress.add(
+                    Measurement(
+                        kind=kind,
+                        deployment=name,
+                        mix=mixes[one["file"]],
+                        engines=one["engines"],
+                        requests=one["requests"],
+                        seconds=one["seconds"],
+                        requests_per_second=one["requests_per_second"],
+                        tokens_per_request=round(one["tokens"] / one["requests"], 1),
+                        latency_ms=one["latency_ms"],
+                        dtype=one["dtype"],
+                    )
+                )
+
+    async def _pipeline(self, deployment: Deployment, missing: Sequence[Wanted]) -> None:
         suite = self._suite
         async with self._services(deployment) as (services, target), self._workers(deployment, services, target) as own:
-            mixes = deployment.mixes or suite.mixes
-            for mix in mixes if "pipeline" in deployment.measure else ():
+            for mix in [one.mix for one in missing if one.kind is Kind.PIPELINE]:
                 if suite.warmup:
-                    await own.worker.while_running(drive(self._requests(mix, suite.warmup), target, pace_of(suite)))
+                    warmup = self._requests(mix, suite.warmup, WARMUP_SEED)
+                    await own.worker.while_running(drive(warmup, target, pace_of(suite)))
                 count = suite.requests_of(mix)
                 work = measure_load(own.deployed, mix, self._requests(mix, count), count, pace_of(suite))
-                self._add([await own.worker.while_running(work)])
-            if "one_at_a_time" in deployment.measure:
-                requests = self._requests(mixes[0], LONE_WARMUP_REQUESTS + suite.one_at_a_time_requests)
+                self._progress.add(await own.worker.while_running(work))
+            for mix in [one.mix for one in missing if one.kind is Kind.PIPELINE_LONE]:
+                requests = self._requests(mix, LONE_WARMUP_REQUESTS + suite.one_at_a_time_requests, LONE_SEED)
                 where = {"redis_url": services.redis_url, "prefix": options.REDIS_PREFIX}
-                lone = measure_one_at_a_time(own.deployed, mixes[0], requests, LONE_WARMUP_REQUESTS, **where)
-                self._add([await own.worker.while_running(lone)])
+                lone = measure_one_at_a_time(own.deployed, mix, requests, LONE_WARMUP_REQUESTS, **where)
+                self._progress.add(await own.worker.while_running(lone))
 
-    async def _backlog(self, deployment: Deployment, mix: str) -> None:
+    async def _backlog(self, deployment: Deployment, missing: Sequence[Wanted]) -> None:
         suite = self._suite
-        count = min(suite.requests_of(mix), suite.backlog - suite.warmup)
-        async with self._services(deployment) as (services, target):
-            await publish_all(self._requests(mix, suite.backlog), target)
-            self._note(f"published {suite.backlog} requests")
-            async with self._workers(deployment, services, target) as own:
-                lag = suite.backlog - suite.warmup
-                work = measure_backlog(own.deployed, mix, suite.warmup, count, lag)
-                self._add([await own.worker.while_running(work)])
+        lag = suite.backlog - suite.warmup
+        for mix in [one.mix for one in missing]:
+            count = min(suite.requests_of(mix), lag)
+            async with self._services(deployment) as (services, target):
+                await publish_all(self._requests(mix, suite.backlog), target)
+                self._progress.note(f"published {suite.backlog} requests")
+                async with self._workers(deployment, services, target) as own:
+                    work = measure_backlog(own.deployed, mix, suite.warmup, count, lag)
+                    self._progress.add(await own.worker.while_running(work))
 
     @asynccontextmanager
     async def _services(self, deployment: Deployment) -> AsyncIterator[tuple[Services, Target]]:
@@ -215,12 +215,12 @@ class SuiteRun:
         arguments = set_arguments(self._suite.settings | deployment.settings)
         if deployment.workers > 1:
             arguments += ["--workers", str(deployment.workers)]
-        if deployment.mps:
-            arguments += ["--mps", "on"]
+            if deployment.mps:
+                arguments += ["--mps", "on"]
         log = self._folder / "worker.log"
         environment = self._environment | service_environment(services)
         async with running_worker(environment, log, arguments) as worker:
-            await worker.while_running(until_ready(log, self._note, deployment.workers))
+            await worker.while_running(until_ready(log, self._progress.note, deployment.workers))
             yield _Own(worker, Deployed(deployment.name, target, deployment.workers, worker.pid))
 
     @asynccontextmanager
@@ -234,52 +234,26 @@ class SuiteRun:
     def _worker(self, settings: dict[str, Any], environment: Mapping[str, str]) -> Worker:
         return Worker(self._folder, environment, self._suite.settings | settings)
 
-    def _files(self, deployment: Deployment) -> dict[str, Path]:
+    def _files(self, missing: Sequence[Wanted], *, most: int | None = None) -> dict[Path, str]:
         """The requests of each mix: the same, id apart, as the pipeline gets."""
-        mixes = deployment.mixes or self._suite.mixes
-        return {mix: self._file(mix, self._suite.requests_of(mix)) for mix in mixes}
+        mixes = dict.fromkeys(one.mix for one in missing)
+        counts = {mix: self._suite.requests_of(mix) for mix in mixes}
+        return {self._file(mix, min(count, most or count)): mix for mix, count in counts.items()}
 
-    def _file(self, mix: str, count: int) -> Path:
-        file = self._folder / f"{mix}-{count}.jsonl"
+    def _file(self, mix: str, count: int, seed: int = 0) -> Path:
+        file = self._folder / f"{mix}-{count}-{seed}.jsonl"
         if not file.exists():
             with file.open("wb") as lines:
-                lines.writelines(value + b"\n" for _, value in self._requests(mix, count))
+                lines.writelines(value + b"\n" for _, value in self._requests(mix, count, seed))
         return file
 
-    def _requests(self, mix: str, count: int) -> Iterator[tuple[str, bytes]]:
-        prefix = unique_prefix(mix)
+    def _requests(self, mix: str, count: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
+        """`seed` is added to the suite's."""
         return self._mixes[mix].requests(
-            count, seed=self._suite.seed, id_prefix=prefix, tokenisation=self._tokenisation
+            count, seed=self._suite.seed + seed, id_prefix=unique_prefix(mix), tokenisation=self._tokenisation
         )
-
-    def _add(self, measured: Iterable[Measurement]) -> None:
-        for one in measured:
-            self._note(f"  {one.mix}: {one.requests_per_second:.1f} requests/s")
-            self.report.measurements.append(one)
-        self._changed(self.report)
-
-    def _skip(self, why: str) -> None:
-        self._note(why)
-        self.report.skipped.append(why)
-        self._changed(self.report)
 
 
 class _Own(NamedTuple):
     worker: Child
     deployed: Deployed
-
-
-def _alone(kind: Kind, deployment: Deployment, mix: str, told: Mapping[str, Any]) -> Measurement:
-    """From what one of the worker's commands says of one file."""
-    return Measurement(
-        kind=kind,
-        deployment=deployment.name,
-        mix=mix,
-        engines=told["engines"],
-        requests=told["requests"],
-        seconds=told["seconds"],
-        requests_per_second=told["requests_per_second"],
-        tokens_per_request=round(told["tokens"] / told["requests"], 1),
-        latency_ms=told["latency_ms"],
-        dtype=told["dtype"],
-    )

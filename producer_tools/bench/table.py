@@ -6,17 +6,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from producer_tools.bench.report import Kind, Measurement, Report
+from producer_tools.bench.measurement import Kind, Measurement
+from producer_tools.bench.report import Report
 
 
 def as_table(report: Report) -> RenderableType:
-    """Rates, then ratios, then what a request cost."""
+    """Rates, then ratios, then what a request cost, then what was asked for."""
     parts: list[RenderableType] = [_rates(report)]
     if any(ratio.to_best_engine or ratio.to_transformers for ratio in report.ratios):
         parts += [Text(), _ratios(report)]
     costs = [one for one in report.measurements if one.cpu_us_per_request]
     if costs:
         parts += [Text(), _costs(costs)]
+    if report.score_differences:
+        parts += [Text(), _differences(report)]
+    if report.targets:
+        parts += [Text(), _targets(report)]
     parts += [Text(f"not measured: {one}", style="yellow") for one in report.skipped]
     return Group(*parts)
 
@@ -46,6 +51,22 @@ def _ratios(report: Report) -> Table:
     for ratio in report.ratios:
         told = (ratio.to_own_engine, ratio.to_best_engine, ratio.to_transformers)
         table.add_row(ratio.deployment, ratio.mix, *("" if one is None else f"{one:.3f}" for one in told))
+    return table
+
+
+def _differences(report: Report) -> Table:
+    table = _table("difference of scores", "mix", "scores", "largest", "mean")
+    for one in report.score_differences:
+        names = f"{one.deployment} to {one.beside}"
+        table.add_row(names, one.mix, str(one.scores), f"{one.largest:.2g}", f"{one.mean:.2g}")
+    return table
+
+
+def _targets(report: Report) -> Table:
+    table = _table("target", "mix", "asked", "measured", "")
+    for one in report.targets:
+        measured = "" if one.measured is None else f"{one.measured:g}"
+        table.add_row(one.name, one.mix, one.bound, measured, one.verdict)
     return table
 
 

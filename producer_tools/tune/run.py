@@ -7,18 +7,19 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from producer_tools.bench.beginning import machine
 from producer_tools.bench.engines import Worker
 from producer_tools.bench.mixes import PairMix, Span
-from producer_tools.bench.run import machine
 from producer_tools.console import ToolFailure
 from producer_tools.local.mps import mps_daemon, mps_is_there
-from producer_tools.local.worker import engine_environment
+from producer_tools.local.worker import engine_environment, environment_names_model, packaged_model, variable
 from producer_tools.tune.ladder import ladder, start_on
 from producer_tools.tune.search import Candidate, Search, Tried
 
@@ -44,8 +45,7 @@ class Wish:
 async def tune(wish: Wish, note: Callable[[str], None]) -> str:
     """The recommended settings as YAML. Raises ToolFailure when the engine does not run at all."""
     ends = time.monotonic() + wish.minutes * 60
-    settings = dict(wish.settings) | ({"engine.model": wish.model} if wish.model else {})
-    environment = dict(os.environ) if "engine.model" in settings else engine_environment()
+    settings, environment = _kept(wish)
     gpus = machine()["gpus"]
     with tempfile.TemporaryDirectory(prefix="scorestream-tune-") as name:
         bench = _Bench(Path(name), environment, settings)
@@ -57,7 +57,25 @@ async def tune(wish: Wish, note: Callable[[str], None]) -> str:
         raise ToolFailure(f"the engine did not run: {search.tried[0].problem}")
     for one in search.left_out:
         note(f"no time left for {one}")
+    for path in best.candidate.settings:
+        if variable(path) in os.environ:
+            note(f"{variable(path)} is set in the environment, which is above the file: unset it")
+    if file := os.environ.get("SCORESTREAM_CONFIG"):
+        note(f"put these settings into {file}: as --config they would replace it")
     return recommended(best, search.tried[0], settings)
+
+
+def _kept(wish: Wish) -> tuple[dict[str, Any], dict[str, str]]:
+    """The settings of every candidate, which are recommended with it, and its environment. Raises ToolFailure.
+
+    They name the model, so that what is recommended can be run as it is.
+    """
+    settings = dict(wish.settings) | ({"engine.model": wish.model} if wish.model else {})
+    if "engine.model" not in settings and not environment_names_model():
+        return packaged_model() | settings, engine_environment()
+    if model := os.environ.get(variable("engine.model")):
+        settings = {"engine.model": model} | settings
+    return settings, dict(os.environ)
 
 
 def recommended(best: Tried, first: Tried, settings: Mapping[str, Any]) -> str:
@@ -68,7 +86,7 @@ def recommended(best: Tried, first: Tried, settings: Mapping[str, Any]) -> str:
         branch = tree
         for section in sections:
             branch = branch.setdefault(section, {})
-        branch[name] = _value(path, value)
+        branch[name] = deepcopy(_value(path, value))
     engine = tree.get("engine", {})
     lane_records = LANE_STEPS * int(engine.get("max_num_seqs", 0))
     if lane_records > DEFAULT_LANE_RECORDS:
@@ -118,12 +136,16 @@ class _Bench:
             if candidate.mps:
                 async with mps_daemon(self._folder) as found_by:
                     worker = Worker(self._folder, {**self._environment, **found_by}, settings)
-                    [told] = await worker.ceiling([self._requests], candidate.engines)
+                    rate = await self._rate(worker, candidate.engines)
             else:
-                worker = Worker(self._folder, self._environment, settings)
-                [told] = await worker.ceiling([self._requests], candidate.engines)
+                rate = await self._rate(Worker(self._folder, self._environment, settings), candidate.engines)
         except ToolFailure as failure:
             return Tried(
                 candidate, None, f"does not run ({str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS]})"
             )
-        return Tried(candidate, float(told["requests_per_second"]))
+        return Tried(candidate, rate)
+
+    async def _rate(self, worker: Worker, engines: int) -> float:
+        """Requests/s. Raises ToolFailure."""
+        [told] = [one async for one in worker.ceiling([self._requests], [engines])]
+        return float(told["requests_per_second"])

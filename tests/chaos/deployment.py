@@ -10,6 +10,7 @@ from tests.chaos.fleet import RUNNING_SECONDS, Slot
 from tests.chaos.judgement import Judgement, Place, judge
 from tests.chaos.load import SCORES, Load, Mix
 from tests.chaos.offsets import CommittedOffsets
+from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode, create_topics
 from tests.services.redis import RedisNode
 
@@ -19,7 +20,7 @@ LOOK_SECONDS = 0.5
 
 
 @asynccontextmanager
-async def serving(kafka: KafkaNode, redis: RedisNode) -> AsyncIterator[None]:
+async def serving(kafka: KafkaNode | EmbeddedNode, redis: RedisNode) -> AsyncIterator[None]:
     """Both servers, killed at the end: nobody needs their data any more."""
     try:
         await asyncio.gather(kafka.start(), redis.start())
@@ -36,7 +37,7 @@ class Deployment:
 
     def __init__(
         self,
-        kafka: KafkaNode,
+        kafka: KafkaNode | EmbeddedNode,
         redis: RedisNode,
         name: str,
         *,

@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from tests.chaos.load import EMBEDDINGS, SCORES, Mix
 from tests.chaos.plan import ANY_ENGINE, GAP_SECONDS, Fault
-from tests.models.minilm import minilm_embed
 
 
 class Engine(StrEnum):
@@ -36,6 +35,24 @@ class Form:
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
+ON_CPU: Mapping[str, object] = {
+    "engine.kind": "vllm",
+    "engine.dtype": "float32",
+    "engine.max_num_seqs": 32,
+    "engine.args": '{"enforce_eager": true}',
+}
+"""The real engine, as small as it gets."""
+
+
+def reranker_settings(model: str) -> dict[str, object]:
+    """Of the real engine with this reranker; where none is named, with a small one on CPU, which is made ready."""
+    if model:
+        return {"engine.kind": "vllm", "engine.model": model}
+    from tests.models.minilm import minilm_cross_encoder  # noqa: PLC0415 -- its package is not on every machine
+
+    return {**ON_CPU, "engine.model": minilm_cross_encoder()}
+
+
 def form_of(engine: Engine) -> Form:
     """For this engine; the model of the real one is made ready."""
     if engine is Engine.SCRIPTED:
@@ -50,6 +67,8 @@ def form_of(engine: Engine) -> Form:
             engine_stop_seconds=0,
             catch_up_seconds=120,
         )
+    from tests.models.minilm import minilm_embed  # noqa: PLC0415 -- its package is not on every machine
+
     # On two processors: an engine takes half a minute to start, and starves its neighbours meanwhile.
     return Form(
         workers=2,
@@ -61,11 +80,5 @@ def form_of(engine: Engine) -> Form:
         running_seconds=900,
         engine_stop_seconds=60,
         catch_up_seconds=900,
-        settings={
-            "engine.kind": "vllm",
-            "engine.model": minilm_embed(),
-            "engine.dtype": "float32",
-            "engine.max_num_seqs": 32,
-            "engine.args": '{"enforce_eager": true}',
-        },
+        settings={**ON_CPU, "engine.model": minilm_embed()},
     )

@@ -32,7 +32,7 @@ BAD = (
     b'{"schema":9,"id":"ID"}',
 )
 """Bad whatever the engine."""
-SCORES = Mix(
+PAIRS = Mix(
     good=b'{"id":"ID","task":"score","query":"query ID","document":"some words"}',
     bad=(
         *BAD,
@@ -40,6 +40,13 @@ SCORES = Mix(
         b'{"id":"ID","task":"score","query":"q","document":"d","topn":1}',
         b'{"id":"ID","task":"embed","input":"d"}',
         b'{"id":"ID","task":"score","query":"q","document":"d","model":"another"}',
+    ),
+)
+"""For a reranker."""
+SCORES = Mix(
+    good=PAIRS.good,
+    bad=(
+        *PAIRS.bad,
         b'{"id":"ID","task":"score","query":"q","document":"!reject"}',
         b'{"id":"ID","task":"score","query":"q","document":"!nan"}',
     ),

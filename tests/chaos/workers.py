@@ -7,9 +7,10 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,19 +19,28 @@ import typer
 from prometheus_client.parser import text_string_to_metric_families
 
 from producer_tools.console import say
+from producer_tools.local.mps import mps_daemon
 from tests.chaos.answers import answers
 from tests.chaos.deployment import DURABLE, Deployment, serving, under_load
 from tests.chaos.drill import CHUNK_RECORDS, DRAIN_SECONDS, MAX_UNCOMMITTED_RECORDS, SETTINGS, STOP_GRACE_SECONDS
+from tests.chaos.fates import WENT_ON, Losses, fates, longest_pause
+from tests.chaos.forms import Engine, reranker_settings
+from tests.chaos.load import PAIRS, SCORES, Mix
 from tests.chaos.running import run_drill
+from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode
 from tests.services.redis import RedisNode
-from tests.services.supervisor import SupervisorProcess
+from tests.services.supervisor import Standing, SupervisorProcess
 
 WORKERS, PARTITIONS, VICTIM = 4, 8, 1
 SESSION_SECONDS, HEARTBEAT_SECONDS = 10, 1
 HANDOVER_SECONDS = 4.0
 """Of a rebalance among workers that live: until the next heartbeat of each, what is in flight, and a busy machine."""
 CATCH_UP_SECONDS = 120.0
+PATIENT_SESSION_SECONDS = 1800
+"""noida-db (0.2.3) ends no session and finishes no rebalance: nobody is to join beside those that live."""
+WARM = "warm"
+"""The phase of a worker that waits to be let join."""
 OWNED = "scorestream_partition_inflight_records"
 """A series for each partition that a worker owns."""
 TIMES: dict[str, object] = SETTINGS | {
@@ -39,26 +49,26 @@ TIMES: dict[str, object] = SETTINGS | {
 }
 
 
-@dataclass(slots=True)
-class Losses:
-    """Longest time without an answer after the kill, in seconds; by partition, of the victim's and of the others'."""
+class Mps(StrEnum):
+    """How the workers share their GPU."""
 
-    victims: dict[int, float] = field(default_factory=dict)
-    others: dict[int, float] = field(default_factory=dict)
-    down_seconds: float = 0.0
-    """From the kill until the victim's next process was ready."""
-    wrong: list[str] = field(default_factory=list)
+    OFF = "off"
+    ON = "on"
+    """The supervisor's own daemon: it restarts all of them together."""
+    OUTSIDE = "outside"
+    """A daemon that the supervisor does not know of: each is restarted by itself. Shows why `on` does not."""
 
-    def __str__(self) -> str:
-        victims, others = (
-            ", ".join(f"{partition}={seconds:.1f}" for partition, seconds in sorted(pauses.items()))
-            for pauses in (self.victims, self.others)
-        )
-        return (
-            f"worker {VICTIM} was ready again after {self.down_seconds:.1f} s; longest pause in seconds of its "
-            "partitions: "
-            f"{victims}; of the others': {others}"
-        )
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What is struck. `ready_seconds`: workers that were started are ready by then."""
+
+    mix: Mix = SCORES
+    settings: Mapping[str, object] = field(default_factory=dict)
+    mps: Mps = Mps.OFF
+    broker: type[KafkaNode] | type[EmbeddedNode] = KafkaNode
+    ready_seconds: float = 120.0
+    engine_stop_seconds: float = 0.0
 
 
 async def owners(port: int) -> dict[int, int]:
@@ -73,11 +83,27 @@ async def owners(port: int) -> dict[int, int]:
     }
 
 
-class WorkerKill:
-    """One run on servers of its own. `say` is told how it goes."""
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """What was seen of it, in unix seconds. `owned_by`: partition -> worker, before. `fates`: of the others."""
 
-    def __init__(self, folder: Path, requests_per_second: float, tell: Callable[[str], None]) -> None:
-        self._kafka, self._redis = KafkaNode(folder / "kafka"), RedisNode(folder / "redis", DURABLE)
+    owned_by: Mapping[int, int]
+    killed_at: float
+    back_at: float
+    ended_at: float
+    """Of the load."""
+    fates: dict[int, str]
+
+
+class WorkerKill:
+    """One run on servers of its own. `tell` is told how it goes."""
+
+    def __init__(
+        self, folder: Path, requests_per_second: float, tell: Callable[[str], None], struck: Struck | None = None
+    ) -> None:
+        self._struck = struck = struck or Struck()
+        self._folder = folder
+        self._kafka, self._redis = struck.broker(folder / "kafka"), RedisNode(folder / "redis", DURABLE)
         self._deployment = Deployment(
             self._kafka,
             self._redis,
@@ -85,83 +111,116 @@ class WorkerKill:
             partitions=PARTITIONS,
             folder=folder,
             settings=TIMES,
-            stop_seconds=DRAIN_SECONDS + STOP_GRACE_SECONDS,
+            stop_seconds=DRAIN_SECONDS + STOP_GRACE_SECONDS + struck.engine_stop_seconds,
         )
-        self._supervisor = SupervisorProcess(folder / "supervisor", TIMES | self._deployment.place.settings, WORKERS)
-        self._load = self._deployment.load(requests_per_second)
+        mps = {"workers.mps": Mps.ON.value} if struck.mps is Mps.ON else {}
+        self._rebalances = struck.broker is KafkaNode
+        if not self._rebalances:
+            mps["kafka.session_timeout_seconds"] = str(PATIENT_SESSION_SECONDS)
+        self._settings = TIMES | self._deployment.place.settings | mps | dict(struck.settings)
+        self._load = self._deployment.load(requests_per_second, struck.mix)
         self._tell = tell
 
     async def run(self, seconds: float) -> Losses:
         """Load for so long before the kill, and after the victim is back. Raises what keeps it from its numbers."""
-        async with serving(self._kafka, self._redis), self._deployment as deployment:
-            try:
-                await self._supervisor.start()
-                async with under_load(self._load):
-                    owned_by, killed_at, back_at = await self._strike(seconds)
-                await deployment.until_all_committed(CATCH_UP_SECONDS)
-                code = await self._supervisor.stop()
-            finally:
-                self._supervisor.abandon()
+        async with AsyncExitStack() as stack:
+            if self._struck.mps is Mps.OUTSIDE:
+                os.environ.update(await stack.enter_async_context(mps_daemon(self._folder)))
+            await stack.enter_async_context(serving(self._kafka, self._redis))
+            deployment = await stack.enter_async_context(self._deployment)
+            supervisor = SupervisorProcess(self._folder / "supervisor", self._settings, WORKERS)
+            stack.callback(supervisor.abandon)
+            await supervisor.start(self._struck.ready_seconds)
+            async with under_load(self._load):
+                strike = await self._strike(supervisor, seconds)
+            if not self._rebalances:
+                return await self._losses(strike)
+            await deployment.until_all_committed(CATCH_UP_SECONDS)
+            code = await supervisor.stop()
             # The victim's uncommitted ones; and a chunk on its way when partitions change hands.
             judgement = await deployment.judged(self._load, MAX_UNCOMMITTED_RECORDS + CHUNK_RECORDS)
             self._tell(str(judgement))
-            losses = await self._losses(owned_by, killed_at, back_at)
+            losses = await self._losses(strike)
             losses.wrong += judgement.mismatches + ([] if code == 0 else [f"the supervisor ended with {code}"])
             return losses
 
-    async def _strike(self, seconds: float) -> tuple[dict[int, int], float, float]:
-        """Who owned what, and the unix seconds of the kill and of the victim's return."""
+    async def _strike(self, supervisor: SupervisorProcess, seconds: float) -> Strike:
         await asyncio.sleep(seconds)
-        owned_by, pids = await owners(self._supervisor.port), (await self._supervisor.ask()).pids
+        owned_by, pids = await owners(supervisor.port), (await supervisor.ask()).pids
         self._tell(f"kill -9 of worker {VICTIM}; partition -> worker: {owned_by}")
         os.kill(pids[VICTIM], signal.SIGKILL)
         killed_at = time.time()
-        await self._supervisor.until(lambda standing: not standing.ok, "the loss is noticed")
-        await self._supervisor.until(lambda standing: standing.ok, "all are ready again", 120)
+        await supervisor.until(lambda standing: not standing.ok, "the loss is noticed")
+        await supervisor.until(self._is_back, "it is back", self._struck.ready_seconds)
         back_at = time.time()
         await asyncio.sleep(seconds)
-        after = (await self._supervisor.ask()).pids
-        assert {worker for worker in pids if pids[worker] != after[worker]} == {VICTIM}
-        return owned_by, killed_at, back_at
+        lived = fates(supervisor, set(range(WORKERS)) - {VICTIM})
+        return Strike(owned_by, killed_at, back_at, time.time(), lived)
 
-    async def _losses(self, owned_by: dict[int, int], killed_at: float, back_at: float) -> Losses:
-        losses = Losses(down_seconds=back_at - killed_at)
-        written: dict[int, list[float]] = {partition: [killed_at] for partition in owned_by}
+    def _is_back(self, standing: Standing) -> bool:
+        """Whether all are ready; or, where nobody can join, whether the victim's next process could."""
+        return standing.ok if self._rebalances else standing.phase(VICTIM) == WARM
+
+    async def _losses(self, strike: Strike) -> Losses:
+        back = "all were ready" if self._rebalances else "its next process was warm"
+        losses = Losses(VICTIM, back, strike.back_at - strike.killed_at, fates=strike.fates)
+        written = {partition: [strike.killed_at, strike.ended_at] for partition in strike.owned_by}
         async for answer in answers(self._deployment.place):
-            if answer.written_at > killed_at:
+            if answer.written_at > strike.killed_at:
                 written[answer.partition].append(answer.written_at)
         for partition, moments in written.items():
-            of_victim = owned_by[partition] == VICTIM
+            of_victim = strike.owned_by[partition] == VICTIM
             (losses.victims if of_victim else losses.others)[partition] = longest_pause(moments)
-        for partition, pause in losses.others.items():
-            if pause > HANDOVER_SECONDS:
-                losses.wrong.append(f"partition {partition}, not the victim's, stood still for {pause:.1f} s")
-        for partition, pause in losses.victims.items():
-            if pause > SESSION_SECONDS + 2 * HANDOVER_SECONDS:
-                losses.wrong.append(f"partition {partition}, the victim's, stood still for {pause:.1f} s")
         if len(losses.victims) != PARTITIONS // WORKERS:
             losses.wrong.append(f"the victim had {len(losses.victims)} partitions")
+        if self._struck.mps is Mps.OFF:
+            losses.wrong += pauses_too_long(losses)
         return losses
 
 
-def longest_pause(moments: Iterable[float]) -> float:
-    """Between two answers, in seconds."""
-    return max(after - before for before, after in pairwise(sorted(moments)))
+def pauses_too_long(losses: Losses) -> list[str]:
+    """Where workers do not share their fate: the others go on, and the victim's partitions move to them."""
+    wrong = [f"worker {worker}, not the victim: {fate}" for worker, fate in losses.fates.items() if fate != WENT_ON]
+    wrong += [
+        f"partition {partition}, not the victim's, stood still for {pause:.1f} s"
+        for partition, pause in losses.others.items()
+        if pause > HANDOVER_SECONDS
+    ]
+    wrong += [
+        f"partition {partition}, the victim's, stood still for {pause:.1f} s"
+        for partition, pause in losses.victims.items()
+        if pause > SESSION_SECONDS + 2 * HANDOVER_SECONDS
+    ]
+    return wrong
 
 
 def main(
     seconds: Annotated[float, typer.Option(min=3, help="Of load before the kill, and after the return.")] = 15.0,
     requests_per_second: Annotated[float, typer.Option(min=1)] = 200.0,
+    *,
+    engine: Annotated[Engine, typer.Option(help="vllm: the real one, with --model.")] = Engine.SCRIPTED,
+    model: Annotated[str, typer.Option(help="A reranker's folder or name. Default: a small one, on CPU.")] = "",
+    setting: Annotated[list[str] | None, typer.Option("--set", help="A setting of the workers, as for `run`.")] = None,
+    mps: Annotated[Mps, typer.Option(help="outside: a daemon that the supervisor does not know of.")] = Mps.OFF,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="noida-db, not Apache Kafka: what the others do, no judgement.")
+    ] = False,
 ) -> None:
     """kill -9 of one of four workers under one supervisor; what its partitions see, and what the others' do."""
+    broker = EmbeddedNode if embedded else KafkaNode
+    if wrong := [one for one in setting or () if "=" not in one]:
+        raise typer.BadParameter(f"{wrong[0]}: write PATH=VALUE, as in engine.dtype=bfloat16", param_hint="--set")
+    if embedded and mps is Mps.ON:
+        raise typer.BadParameter("all would have to join anew, which noida-db does not finish", param_hint="--embedded")
+    chosen = dict(one.split("=", 1) for one in setting or ())
+    struck = Struck(settings=chosen, mps=mps, broker=broker)
+    if engine is Engine.VLLM:
+        settings = reranker_settings(model) | chosen
+        struck = Struck(PAIRS, settings, mps, broker, ready_seconds=900.0, engine_stop_seconds=60.0)
 
     async def drill(folder: Path) -> list[str]:
-        losses = await WorkerKill(folder, requests_per_second, say).run(seconds)
+        losses = await WorkerKill(folder, requests_per_second, say, struck).run(seconds)
         say(str(losses))
         return losses.wrong
 
     run_drill("workers", drill)
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -81,11 +81,11 @@ async def test_a_demo_whose_worker_cannot_start_says_why(tmp_path: Path) -> None
     assert left_behind(tmp_path) == []
 
 
-async def bench(folder: Path, *options: str) -> dict:
-    process = await start("bench", *options, "--no-ceiling", "--json", settings=SCRIPTED, folder=folder)
+async def bench(folder: Path, *options: str, ends_with: int = 0) -> dict:
+    process = await start("bench", *options, "--json", settings=SCRIPTED, folder=folder)
     async with asyncio.timeout(120):
         stdout, stderr = await process.communicate()
-    assert process.returncode == 0, stderr.decode()
+    assert process.returncode == ends_with, stderr.decode()
     assert left_behind(folder) == []
     report: dict = json.loads(stdout)
     return report
@@ -94,7 +94,7 @@ async def bench(folder: Path, *options: str) -> dict:
 async def test_bench_starts_a_worker_and_measures_it_under_load_and_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--mix", "short", "--requests", "300", "--warmup", "20", "--concurrency", "32", "--one-at-a-time"]
-    report = await bench(tmp_path, *options, "--out", str(out))
+    report = await bench(tmp_path, *options, "--no-ceiling", "--out", str(out))
     loaded, lone = report["measurements"]
     assert (loaded["kind"], loaded["requests"], loaded["statuses"]) == ("pipeline", 300, {"ok": 300})
     assert 32 <= loaded["tokens_per_request"] <= 96
@@ -106,8 +106,40 @@ async def test_bench_starts_a_worker_and_measures_it_under_load_and_alone(tmp_pa
 
 
 async def test_bench_measures_what_a_request_costs_while_others_wait(tmp_path: Path) -> None:
-    report = await bench(tmp_path, "--backlog", "3000", "--requests", "500", "--warmup", "100", "--workers", "2")
+    options = ["--backlog", "3000", "--requests", "500", "--warmup", "100", "--workers", "2"]
+    report = await bench(tmp_path, *options, "--no-ceiling")
     [measured] = report["measurements"]
     assert (measured["requests"], measured["lag_at_start"], measured["latency_ms"]) == (500, 2900, None)
     assert measured["engines"] == 2
     assert measured["cpu_us_per_request"]["worker"] > 0
+
+
+SUITE = """
+mixes: [words]
+requests: 200
+warmup: 0
+deployments:
+- {name: quick, measure: [pipeline]}
+- {name: slow, measure: [engine, pipeline], settings: {engine.scripted_seconds_per_step: 0.05}}
+targets:
+- {quantity: requests_per_second, mix: words, deployment: slow, at_least: 1000000}
+- {quantity: score_difference, mix: words, deployment: slow, beside: quick, at_most: 0}
+- {quantity: to_best_engine, mix: words, at_least: 1}
+"""
+
+
+async def test_a_suite_goes_on_where_it_was_broken_off_and_tells_which_targets_were_met(tmp_path: Path) -> None:
+    suite, out = tmp_path / "suite.yaml", tmp_path / "out"
+    suite.write_text(SUITE)
+    options = ["--suite", str(suite), "--out", str(out), "--resume"]
+    first = await bench(tmp_path, *options, "--only", "quick")
+    assert [one["deployment"] for one in first["measurements"]] == ["quick"]
+    assert [one["met"] for one in first["targets"]] == [None, None, None]
+    # There is no engine to measure, and the rest is measured all the same.
+    await bench(tmp_path, *options, ends_with=1)
+    report = await bench(tmp_path, *options, "--only", "slow: pipeline", ends_with=3)
+    assert json.loads((out / "report.json").read_text()) == report
+    assert report["measurements"][:1] == first["measurements"]
+    assert [one["deployment"] for one in report["measurements"]] == ["quick", "slow"]
+    assert [one["met"] for one in report["targets"]] == [False, True, None]
+    assert report["targets"][1]["measured"] == 0

@@ -46,10 +46,10 @@ class SupervisorProcess(WorkerProcess):
         self.port = free_port()
         super().__init__(folder, {**settings, "workers.count": workers, "health.port": self.port})
 
-    async def start(self) -> None:
+    async def start(self, within_seconds: float = STARTING_SECONDS) -> None:
         """Start and wait until all workers are ready."""
         self.spawn()
-        await self.until(lambda standing: standing.ok, "all are ready", STARTING_SECONDS)
+        await self.until(lambda standing: standing.ok, "all are ready", within_seconds)
 
     async def ask(self, path: str = "/readyz") -> Standing:
         """Raises aiohttp.ClientError while nobody listens, TimeoutError when nobody answers."""

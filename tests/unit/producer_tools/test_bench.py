@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from consumer.settings import load_settings
+from producer_tools.bench.measurement import Kind, Measurement
 from producer_tools.bench.mixes import NAMED, FanOutMix, Tokenisation
 from producer_tools.bench.page import as_page
-from producer_tools.bench.report import Kind, Measurement, Report
+from producer_tools.bench.report import Report
 from producer_tools.bench.suite import Deployment, Suite, read_suite
 from producer_tools.bench.table import as_table
 from producer_tools.cli import app
@@ -126,7 +127,12 @@ def test_a_suite_is_read_and_its_mistakes_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(["--mix", "shortest"], "mixes.0"), (["--backlog", "200", "--warmup", "200"], "above warmup")]
+    ("options", "said"),
+    [
+        (["--mix", "shortest"], "mixes.0"),
+        (["--backlog", "200", "--warmup", "200"], "above warmup"),
+        (["--resume"], "say with --out where the report is"),
+    ],
 )
 def test_a_wrong_option_of_the_bench_is_a_usage_error(options: list[str], said: str) -> None:
     ended = CliRunner().invoke(app, ["bench", *options])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from producer_tools.bench.run import machine
+from producer_tools.bench.beginning import machine
 from producer_tools.console import ToolFailure
 from producer_tools.local.gpu import watching_gpus
 from producer_tools.local.mps import CONTROL, mps_daemon, mps_is_there

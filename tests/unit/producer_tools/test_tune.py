@@ -77,6 +77,26 @@ async def test_what_is_recommended_is_a_config_file_of_the_worker(
     assert loaded.engine.model == settings.get("engine.model", "m")
 
 
+async def test_what_is_recommended_names_the_model_that_was_measured_also_where_nobody_named_one(
+    stub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SCORESTREAM_ENGINE__MODEL", "SCORESTREAM_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "tuned.yaml"
+    file.write_text(await tune(Wish("", {}, None, Span(32, 58), 40, minutes=5, allow_fp8=False), lambda _text: None))
+    monkeypatch.setenv("SCORESTREAM_CONFIG", str(file))
+    loaded = load_settings()
+    assert (Path(loaded.engine.model) / "config.json").exists()
+    assert loaded.engine.args == {"enforce_eager": True}
+    assert loaded.engine.max_num_seqs == 512
+    monkeypatch.setenv("SCORESTREAM_ENGINE__MAX_NUM_SEQS", "64")
+    said: list[str] = []
+    text = await tune(Wish("a/model", {}, None, Span(32, 58), 40, minutes=5, allow_fp8=False), said.append)
+    assert yaml.safe_load(text)["engine"]["model"] == "a/model"
+    assert any("SCORESTREAM_ENGINE__MAX_NUM_SEQS is set in the environment" in line for line in said)
+    assert any(f"put these settings into {file}" in line for line in said)
+
+
 STUB = """#!{python}
 import json, re, sys
 command, told = sys.argv[1], " ".join(sys.argv)
@@ -96,14 +116,18 @@ print(json.dumps({{"requests_per_second": 100 + seqs}}))
 """
 
 
-async def test_tune_runs_engines_as_child_processes_and_steps_over_what_does_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stub = tmp_path / "scorestream"
-    stub.write_text(STUB.format(python=sys.executable))
-    stub.chmod(0o755)
-    monkeypatch.setattr(engines, "scorestream_command", lambda: str(stub))
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In the place of the worker's commands, on a machine without a GPU."""
+    file = tmp_path / "scorestream"
+    file.write_text(STUB.format(python=sys.executable))
+    file.chmod(0o755)
+    monkeypatch.setattr(engines, "scorestream_command", lambda: str(file))
     monkeypatch.setattr(tuning, "machine", lambda: {"gpus": []})
+    return file
+
+
+async def test_tune_runs_engines_as_child_processes_and_steps_over_what_does_not_run(stub: Path) -> None:
     said: list[str] = []
     text = await tune(Wish("a/model", {}, None, Span(32, 58), 40, minutes=5, allow_fp8=False), said.append)
     assert yaml.safe_load(text)["engine"] == {"model": "a/model", "max_num_seqs": 512}
