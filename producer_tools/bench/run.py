@@ -28,6 +28,7 @@ from producer_tools.console import ToolFailure
 from producer_tools.generate import unique_prefix
 from producer_tools.kafka import create_topics
 from producer_tools.load import ClosedLoop, OpenLoop, Pace, Target, drive, publish_all
+from producer_tools.local.group import GROUP_ID, until_joined
 from producer_tools.local.mps import mps_daemon
 from producer_tools.local.processes import Child
 from producer_tools.local.services import IDLE_SECONDS, Services, embedded_services
@@ -212,7 +213,7 @@ class SuiteRun:
 
     @asynccontextmanager
     async def _workers(self, deployment: Deployment, services: Services, target: Target) -> AsyncIterator[_Own]:
-        arguments = set_arguments(self._suite.settings | deployment.settings)
+        arguments = set_arguments(self._suite.settings | deployment.settings | {"kafka.group_id": GROUP_ID})
         if deployment.workers > 1:
             arguments += ["--workers", str(deployment.workers)]
             if deployment.mps:
@@ -221,6 +222,7 @@ class SuiteRun:
         environment = self._environment | service_environment(services)
         async with running_worker(environment, log, arguments) as worker:
             await worker.while_running(until_ready(log, self._progress.note, deployment.workers))
+            await worker.while_running(until_joined(services.bootstrap_servers, GROUP_ID, deployment.workers))
             yield _Own(worker, Deployed(deployment.name, target, deployment.workers, worker.pid))
 
     @asynccontextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 COLOURS = ("#3b6fb6", "#e08a2e", "#4e9a57", "#b8434e", "#7d5ba6", "#6b7280", "#2a9d9d", "#a0742c")
 WIDTH = 860
-_LEFT, _RIGHT, _ROW = 250, 150, 22
+_RIGHT, _ROW = 150, 22
+_LABEL, _CHARACTER = (120, 400), 6.6
+"""Least and most room for the labels on the left; how wide a character is, about."""
 
 Rows = Sequence[tuple[str, float, str]]
 """(label, value, what stands behind the bar)."""
@@ -17,13 +19,14 @@ Rows = Sequence[tuple[str, float, str]]
 def bars(rows: Rows, colours: Sequence[str]) -> str:
     """One horizontal bar per row."""
     longest = max((value for _, value, _ in rows), default=0.0) or 1.0
+    left = _room(label for label, _, _ in rows)
     parts = []
     for number, ((label, value, note), colour) in enumerate(zip(rows, colours, strict=True)):
         y = number * _ROW
-        width = (WIDTH - _LEFT - _RIGHT) * value / longest
-        parts.append(_text(_LEFT - 8, y + 15, label, "end"))
-        parts.append(f'<rect x="{_LEFT}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" fill="{colour}"/>')
-        parts.append(_text(_LEFT + width + 6, y + 15, note))
+        width = (WIDTH - left - _RIGHT) * value / longest
+        parts.append(_text(left - 8, y + 15, label, "end"))
+        parts.append(f'<rect x="{left:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" fill="{colour}"/>')
+        parts.append(_text(left + width + 6, y + 15, note))
     return _svg(parts, len(rows) * _ROW + 4)
 
 
@@ -33,18 +36,19 @@ def stacked(rows: Sequence[tuple[str, Mapping[str, float]]], unit: str) -> str:
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     longest = max((sum(parts.values()) for _, parts in rows), default=0.0) or 1.0
     drawn, top = _legend(colour)
+    left = _room(label for label, _ in rows)
     for number, (label, parts) in enumerate(rows):
-        y, x = top + number * _ROW, float(_LEFT)
-        drawn.append(_text(_LEFT - 8, y + 15, label, "end"))
+        y, x = top + number * _ROW, left
+        drawn.append(_text(left - 8, y + 15, label, "end"))
         for name, value in parts.items():
-            width = (WIDTH - _LEFT - _RIGHT) * value / longest
-            title = f"<title>{escape(name)}: {value:.3g} {unit}</title>"
+            width = (WIDTH - left - _RIGHT) * value / longest
+            title = f"<title>{escape(name)}: {_number(value)} {unit}</title>"
             drawn.append(
                 f'<rect x="{x:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" fill="{colour[name]}">'
                 f"{title}</rect>"
             )
             x += width
-        drawn.append(_text(x + 6, y + 15, f"{sum(parts.values()):.3g} {unit}"))
+        drawn.append(_text(x + 6, y + 15, f"{_number(sum(parts.values()))} {unit}"))
     return _svg(drawn, top + len(rows) * _ROW + 4)
 
 
@@ -59,7 +63,7 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, int]]]) -> str:
     for step in range(5):
         y = top + height - height * step / 4
         drawn.append(f'<line x1="{left}" y1="{y}" x2="{left + width}" y2="{y}" stroke="#ddd"/>')
-        drawn.append(_text(left - 6, y + 4, _milliseconds(most * step / 4), "end"))
+        drawn.append(_text(left - 6, y + 4, f"{_number(most * step / 4)} ms", "end"))
     for exponent in range(int(nines) + 1):
         x = left + width * exponent / nines
         drawn.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + height}" stroke="#eee"/>')
@@ -78,8 +82,14 @@ def percentiles(curves: Mapping[str, Sequence[tuple[float, int]]]) -> str:
     return _svg(drawn, top + height + 24)
 
 
-def _milliseconds(value: float) -> str:
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"  # noqa: PLR2004 - else it would have an exponent
+def _room(labels: Iterable[str]) -> float:
+    """For the longest of them, on the left."""
+    least, most = _LABEL
+    return min(most, max(least, 16 + _CHARACTER * max(map(len, labels), default=0)))
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - else it would have an exponent
 
 
 def _legend(colour: Mapping[str, str]) -> tuple[list[str], int]:

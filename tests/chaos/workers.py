@@ -38,7 +38,7 @@ HANDOVER_SECONDS = 4.0
 """Of a rebalance among workers that live: until the next heartbeat of each, what is in flight, and a busy machine."""
 CATCH_UP_SECONDS = 120.0
 PATIENT_SESSION_SECONDS = 1800
-"""noida-db (0.2.3) ends no session and finishes no rebalance: nobody is to join beside those that live."""
+"""noida-db (0.2.3) ends no session, so that a rebalance waits for the dead for ever: nobody is to join."""
 WARM = "warm"
 """The phase of a worker that waits to be let join."""
 OWNED = "scorestream_partition_inflight_records"
@@ -211,7 +211,7 @@ def main(
     if wrong := [one for one in setting or () if "=" not in one]:
         raise typer.BadParameter(f"{wrong[0]}: write PATH=VALUE, as in engine.dtype=bfloat16", param_hint="--set")
     if embedded and mps is Mps.ON:
-        raise typer.BadParameter("all would have to join anew, which noida-db does not finish", param_hint="--embedded")
+        raise typer.BadParameter("all join anew, and noida-db waits for the dead for ever", param_hint="--embedded")
     chosen = dict(one.split("=", 1) for one in setting or ())
     struck = Struck(settings=chosen, mps=mps, broker=broker)
     if engine is Engine.VLLM:
