@@ -132,7 +132,8 @@ def ceiling(
     model: Model = None,
 ) -> None:
     """Measure the engine alone, on these requests' own token ids; prints one JSON object per file."""
-    from consumer.engine_alone import as_fast_as_it_goes, one_at_a_time  # noqa: PLC0415 -- heavy
+    with _needs_the_engine():
+        from consumer.engine_alone import as_fast_as_it_goes, one_at_a_time  # noqa: PLC0415 -- heavy
 
     load = one_at_a_time if lone else as_fast_as_it_goes
     _measure(_settings(config, override, model, None, None), requests, load, engines or [1])
@@ -149,7 +150,8 @@ def baseline(
     """Measure transformers, on these requests' own token ids; prints one JSON object per file."""
     from functools import partial  # noqa: PLC0415
 
-    from consumer.engine_alone import padded_batches  # noqa: PLC0415 -- heavy
+    with _needs_the_engine():
+        from consumer.engine_alone import padded_batches  # noqa: PLC0415 -- heavy
 
     _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), [1])
 

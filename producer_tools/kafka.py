@@ -246,6 +246,8 @@ class Publisher:
         """Wait until everything sent is acknowledged. Raises ToolFailure, KafkaError."""
         while self._waiting:
             await self._wait_for_oldest()
+        # What is acknowledged is counted by callbacks, and waiting for a future that is done lets none of them run.
+        await asyncio.sleep(0)
 
     def _note(self, name: str, sent: asyncio.Future[object]) -> None:
         if not sent.cancelled() and sent.exception() is None:
