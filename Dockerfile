@@ -3,6 +3,9 @@
 # The tools.  docker build --target tools .   publish, get, watch, verify, replay: neither torch nor vLLM
 
 FROM python:3.12-slim-bookworm AS cpu
+# vLLM's CPU build is linked to libnuma, and compiles each model with g++ when it starts. Debian keeps no older versions.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --no-install-recommends -y g++ libnuma1 && rm -rf /var/lib/apt/lists/*
 RUN pip install --no-cache-dir uv==0.13.9
 WORKDIR /opt/scorestream
 COPY pyproject.toml README.md LICENSE ./
