@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -20,6 +19,7 @@ from typing import TypeVar
 from consumer.arrivals import Arrivals
 from consumer.clock import Clock
 from consumer.committer import Committer
+from consumer.daemon_threads import DaemonThreads
 from consumer.delivery import Delivery
 from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.fence import StallFence
@@ -82,7 +82,7 @@ class Flow:
         self._former = Former(settings.micro_batch)
         self._settings = settings
         self._clock = clock
-        self._stages = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stages")
+        self._stages = DaemonThreads(2, "stages")
         self._arrivals = Arrivals()
         self._emitting: set[Lane] = set()
         self._delivering: dict[Lane, asyncio.Task[None]] = {}

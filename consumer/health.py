@@ -15,6 +15,7 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 | a dependency or the breaker holds a lane              | yes  | no    |                                       |
 | the broker refuses commits                            | yes  | no    |                                       |
 | the broker refuses to let it read, or be a member     | yes  | no    |                                       |
+| no broker can be reached                              | yes  | no    |                                       |
 | not a member of the group, or no coordinator answers  | yes  | no    |                                       |
 | a rebalance, for longer than twice its timeout        | yes  | no    |                                       |
 | a rebalance                                           | yes  | yes   |                                       |
@@ -61,6 +62,7 @@ class Condition(StrEnum):
     LANE_HELD = "lane_held"
     COMMITS_REFUSED = "commits_refused"
     SOURCE_REFUSED = "source_refused"
+    BROKER_AWAY = "broker_away"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Watched:
     standing: Callable[[], Standing]
     client_failure: Callable[[], str | None]
     source_refusal: Callable[[], str | None]
+    broker_away: Callable[[], str | None]
     commit_refusal: Callable[[], str | None]
     engine_restarting: Callable[[], bool]
     in_engine: Callable[[], Collection[object]]
@@ -140,6 +143,19 @@ class Health:
                     f"{lane!r} has not moved for {seconds:.0f} s, and nothing holds it", in_engine=False
                 )
 
+    @property
+    def stuck_seconds(self) -> float:
+        """Motionless for longer, a partition makes the worker not live."""
+        return self._settings.stuck_seconds
+
+    def motionless_seconds(self) -> Iterator[tuple[TopicPartition, float]]:
+        """Of each partition: for how long its head could have moved and has not, in seconds that the loop ran."""
+        if self.watched is None:
+            return
+        motionless = dict(self._motionless(self.watched))
+        for partition, lane in self.watched.lanes.items():
+            yield partition, motionless.get(lane, 0.0)
+
     def not_live(self, now: float) -> list[Reason]:
         """Why a restart is due; empty when it is not."""
         if self.failure is not None:
@@ -178,6 +194,8 @@ class Health:
     def _held(self, watched: Watched) -> Iterator[Reason]:
         if watched.engine_restarting():
             yield Reason(Condition.ENGINE_RESTARTING, "the engine died and is started again")
+        if absence := watched.broker_away():
+            yield Reason(Condition.BROKER_AWAY, absence)
         if refusal := watched.source_refusal():
             yield Reason(Condition.SOURCE_REFUSED, refusal)
         if refusal := watched.commit_refusal():

@@ -48,7 +48,8 @@ class Settlement:
         held = lane.breaker.open
         if not lane.breaker.admits(outcome.code, now):
             lane.try_again()
-            self._tally.breaker_opens += Hold.BREAKER not in lane.holds
+            if Hold.BREAKER not in lane.holds and outcome.code is not None:
+                self._tally.breaker_opens[outcome.code.value] += 1
             lane.holds.add(Hold.BREAKER)
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return

@@ -17,7 +17,8 @@ class Tally:
     answered: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
-    breaker_opens: int = 0
+    breaker_opens: Counter[str] = field(default_factory=Counter)
+    """By the code that opened it."""
     fence_refusals: int = 0
     """Writes that Redis refused because it holds a newer answer."""
     cache_losses: int = 0

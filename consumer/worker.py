@@ -108,6 +108,7 @@ class Worker:
                 source.standing,
                 source.failure,
                 source_refusal=source.refusal,
+                broker_away=source.unreachable,
                 commit_refusal=lambda: flow.commit_refusal,
                 engine_restarting=lambda: engine.restarting,
                 in_engine=lambda: flow.in_engine,

@@ -17,7 +17,7 @@ from consumer.sections import KafkaSettings
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.passwords import password_of
-from producer_tools.connections.refusal import Refusal, why_all_refused
+from producer_tools.connections.refusal import Refusal, Unreachable, why_all_refused
 
 _LOOK_SECONDS = 1.0
 """Between two looks; what has no answer takes longer."""
@@ -40,6 +40,10 @@ def follow_credentials(kafka: KafkaSettings, member: AIOKafkaConsumer | AIOKafka
 async def refusals(kafka: KafkaSettings) -> list[Refusal]:
     """Why each address does not let this worker in; none when one of them does. Bounded; never raises."""
     return await why_all_refused(Brokers(kafka.bootstrap_servers, kafka.security))
+
+
+class BrokersUnreachable(KafkaConnectionError):  # type: ignore[misc]  # aiokafka is untyped
+    """No address answers. Any other error of a connection is a refusal."""
 
 
 class Connecting:
@@ -66,4 +70,6 @@ class Connecting:
 
     async def _look(self) -> None:
         if refused := await refusals(self._kafka):
-            self._note(KafkaConnectionError("; ".join(one.found for one in refused)))
+            found = "; ".join(one.found for one in refused)
+            away = all(isinstance(one, Unreachable) for one in refused)
+            self._note(BrokersUnreachable(found) if away else KafkaConnectionError(found))

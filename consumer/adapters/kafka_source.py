@@ -23,7 +23,7 @@ from aiokafka.errors import (
 )
 
 from consumer.adapters import kafka_internals
-from consumer.adapters.kafka_connection import Connecting, follow_credentials
+from consumer.adapters.kafka_connection import BrokersUnreachable, Connecting, follow_credentials
 from consumer.adapters.kafka_consumer import new_consumer
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_reader import KafkaReader
@@ -66,7 +66,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._revoked: Listener
         self._assignment_stands = False
         self._member: tuple[int, str] | None = None
-        self._refusals: dict[str, str] = {}
+        self._refusals: dict[str, Exception] = {}
         self._commits: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
@@ -210,7 +210,12 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     def refusal(self) -> str | None:
         """What the broker refused when it was last asked, for the group or for reading; None when it does not."""
-        return "; ".join(f"{what}: {why}" for what, why in self._refusals.items()) or None
+        refused = (f"{what}: {error!r}" for what, error in self._refusals.items() if not _unreachable(error))
+        return "; ".join(refused) or None
+
+    def unreachable(self) -> str | None:
+        """Why no broker answers; None when one does."""
+        return next((str(error) for error in self._refusals.values() if _unreachable(error)), None)
 
     @property
     def skipped_records(self) -> int:
@@ -289,11 +294,11 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         before = self._refusals.pop(what, None)
         if error is None:
             if before is not None:
-                log.info("allowed again", what=what, before=before)
+                log.info("allowed again", what=what, before=repr(before))
             return
-        self._refusals[what] = repr(error)
-        if before != self._refusals[what]:
-            log.warning("tried again until it works", what=what, reason=self._refusals[what])
+        self._refusals[what] = error
+        if repr(before) != repr(error):
+            log.warning("tried again until it works", what=what, reason=repr(error))
 
     @asynccontextmanager
     async def _mapped_errors(self, operation: str) -> AsyncIterator[None]:
@@ -308,6 +313,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not _passes_by(error):
                 raise
             raise DependencyUnavailable("kafka", f"{operation}: {error!r}") from error
+
+
+def _unreachable(error: Exception) -> bool:
+    return isinstance(error, BrokersUnreachable)
 
 
 def _passes_by(error: Exception) -> bool:

@@ -3,12 +3,13 @@
 A document can misbehave on purpose. Each of the words in `WORDS` is one token of its own:
 `!reject` is refused by the engine, `!nan` comes back as not-a-number, `!die` kills the engine, `!hold` waits for
 `release`, each `!wait` takes a second more, `!fail` fails the whole micro-batch, and `!hang` silences the engine: it
-lives, and answers nothing any more.
+lives, and answers nothing any more. Each `!ponder` keeps the tokenizer for a second, and all that comes behind it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -27,7 +28,9 @@ EMBEDDING_DIMENSIONS = 8
 START, SEPARATOR = 1, 2
 REJECT, NAN, DIE, HOLD, WAIT, HANG, FAIL = 3, 4, 5, 6, 7, 8, 9
 WORDS = {"!reject": REJECT, "!nan": NAN, "!die": DIE, "!hold": HOLD, "!wait": WAIT, "!hang": HANG, "!fail": FAIL}
-"""What a text can ask for."""
+"""What a text can ask of the engine."""
+PONDER = "!ponder"
+"""What it can ask of the tokenizer."""
 _FIRST_WORD_ID = 10
 
 
@@ -46,7 +49,9 @@ class ScriptedEncoder:
     vectors = None
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """Without special tokens."""
+        """Without special tokens. Blocks as long as a text asks for."""
+        if ponder_seconds := sum(text.split().count(PONDER) for text in texts):
+            time.sleep(ponder_seconds)
         return [Words([_word_id(word) for word in text.split()]) for text in texts]
 
     def single(self, text: EncodedText, max_tokens: int) -> TokenSequence:

@@ -50,6 +50,9 @@ def read_process(health: Health, now: float) -> Iterator[Reading]:
     for reason in (*not_live, *not_ready):
         yield Reading(surroundings.CONDITION, (reason.condition.value,), 1)
     yield Reading(work.LOOP_LAG, (), health.loop_lag_seconds)
+    for (topic, partition), seconds in health.motionless_seconds():
+        yield Reading(surroundings.MOTIONLESS, (topic, str(partition)), seconds)
+    yield Reading(surroundings.MOTIONLESS_LIMIT, (), health.stuck_seconds)
 
 
 def read_worker(observed: Observed, clock: Clock) -> Iterator[Reading]:
@@ -120,7 +123,8 @@ def _partitions(observed: Observed) -> Iterator[Reading]:
         yield Reading(surroundings.PARTITIONS, (state,), count)
     for hold, count in Counter(hold for lane in ledger.lanes.values() for hold in lane.holds).items():
         yield Reading(surroundings.PARTITIONS_HELD, (hold.name.lower(),), count)
-    yield Reading(surroundings.BREAKER_OPENS, (), observed.flow.tally.breaker_opens)
+    for code, count in observed.flow.tally.breaker_opens.items():
+        yield Reading(surroundings.BREAKER_OPENS, (code,), count)
     yield Reading(surroundings.LAG_AGE, (), sampler.ends_age_seconds)
     yield Reading(surroundings.LAG_READS_FAILED, (), sampler.failed_reads)
     yield Reading(surroundings.IN_FLIGHT_LIMIT, (), observed.limits.lane_records)

@@ -1,5 +1,6 @@
 """Metrics of what stands around the work: partitions, the group, the sinks, the process."""
 
+from consumer.breaker import SUSPICIOUS
 from consumer.health import Condition, Lifecycle
 from consumer.lane import Hold
 from consumer.metrics.definition import counter, gauge, histogram
@@ -26,8 +27,9 @@ PARTITIONS_HELD = gauge(
 )
 BREAKER_OPENS = counter(
     "breaker_opens",
-    "How often the breaker began to hold a partition.",
-    "Any: compare with the last deployment; scorestream_refused_records_total has the codes that led to it.",
+    "How often the breaker began to hold a partition, by the error that made it too many.",
+    "Any: compare with the last deployment. scorestream_refused_records_total does not count what the breaker holds.",
+    code=sorted(SUSPICIOUS),
 )
 LAG = gauge(
     "partition_lag_records",
@@ -66,9 +68,22 @@ OLDEST_AGE = gauge(
 HEAD_WAIT = gauge(
     "partition_head_wait_seconds",
     "How long ago this worker received the request at the head of the partition; 0 when there is none.",
-    "All behind it waits for it. High on one partition: that request is slow, or the partition is held or stuck. "
-    "Above health.stuck_seconds without a hold the worker is not live.",
+    "All behind it waits for it. High on all partitions: a backlog, as much of it as a worker reads ahead. On one: "
+    "that request is slow, or the partition is held or stuck.",
     **PARTITION,
+)
+MOTIONLESS = gauge(
+    "partition_motionless_seconds",
+    "For how long the request at the head of the partition has not come on, and nothing that has a name holds it: no "
+    "server, no breaker, no engine that computes it; 0 while it moves, or there is none.",
+    "Above 0 for seconds: it waits for the tokenizer or an IO processor, or a bug. Above "
+    "scorestream_motionless_limit_seconds the worker is not live.",
+    **PARTITION,
+)
+MOTIONLESS_LIMIT = gauge(
+    "motionless_limit_seconds",
+    "The most of it, before the worker is restarted.",
+    "health.stuck_seconds.",
 )
 IN_FLIGHT_BYTES = gauge(
     "inflight_bytes",
@@ -192,6 +207,8 @@ SECTIONS = {
         UNCOMMITTED,
         OLDEST_AGE,
         HEAD_WAIT,
+        MOTIONLESS,
+        MOTIONLESS_LIMIT,
         IN_FLIGHT_BYTES,
         IN_FLIGHT_BYTES_LIMIT,
     ),

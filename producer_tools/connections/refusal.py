@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.errors import IllegalSaslStateError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
@@ -36,6 +36,10 @@ class Refusal:
     fix: str
 
 
+class Unreachable(Refusal):
+    """Nobody answers there: a name, a network, a server that is away or hangs. Nothing was refused."""
+
+
 async def why_all_refused(brokers: Brokers) -> list[Refusal]:
     """Why each address does not let a client in; none when one of them does. Bounded; never raises."""
     addresses = [address.strip() for address in brokers.bootstrap_servers.split(",")]
@@ -55,7 +59,7 @@ async def why_refused(address: str, security: KafkaSecurity) -> Refusal | None:
         refusal = await _try_tls(host, int(port), security)
     if refusal is None:
         refusal = await _try_kafka(host, int(port), security)
-    return None if refusal is None else Refusal(f"{address}: {refusal.found}", refusal.fix)
+    return None if refusal is None else replace(refusal, found=f"{address}: {refusal.found}")
 
 
 async def _try_network(host: str, port: int) -> Refusal | None:
@@ -63,14 +67,16 @@ async def _try_network(host: str, port: int) -> Refusal | None:
     try:
         await _dial(host, port, None)
     except socket.gaierror as error:
-        return Refusal(
+        return Unreachable(
             f"the name {host} does not resolve ({error.strerror})",
             "set kafka.bootstrap_servers to names that resolve here",
         )
     except TimeoutError:
-        return Refusal(f"no answer in {STEP_SECONDS:g} s", f"{listening}; a firewall or network policy may be between")
+        return Unreachable(
+            f"no answer in {STEP_SECONDS:g} s", f"{listening}; a firewall or network policy may be between"
+        )
     except OSError as error:
-        return Refusal(os.strerror(error.errno) if error.errno else str(error), listening)
+        return Unreachable(os.strerror(error.errno) if error.errno else str(error), listening)
     return None
 
 
@@ -86,7 +92,8 @@ async def _try_tls(host: str, port: int, security: KafkaSecurity) -> Refusal | N
             return Refusal(
                 f"does not speak TLS, which {security.protocol} asks for", f"set {_BARE}, or take its TLS port"
             )
-        return Refusal(
+        kind = Unreachable if isinstance(error, TimeoutError) else Refusal
+        return kind(
             f"the TLS handshake failed: {error or type(error).__name__}",
             "compare the TLS versions and ciphers of both sides; the broker's log says more",
         )
@@ -120,6 +127,9 @@ def _not_let_in(error: Exception, security: KafkaSecurity) -> Refusal:
     found = f"accepts connections but does not answer like a Kafka broker ({error!r})"
     fix = "set kafka.bootstrap_servers to where a broker listens"
     match error:
+        case TimeoutError() if security.sasl_mechanism is not SaslMechanism.OAUTHBEARER:
+            # Otherwise it may be the token provider that did not answer.
+            return Unreachable(found, fix)
         case Unusable():
             found, fix = f"kafka.security: {error}", "set it right, or mount the file"
         case TokenUnavailable():

@@ -10,6 +10,7 @@ from producer_tools.console import say
 from tests.chaos import hot, kills, outage, overload, storm, workers
 from tests.chaos.drill import Drill, Options
 from tests.chaos.forms import Engine
+from tests.chaos.incidents import command
 from tests.chaos.running import run_drill
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ def faults(
     run_drill("chaos", drill)
 
 
+app.command("incidents")(command.main)
 app.command("kills")(kills.main)
 app.command("outage")(outage.main)
 app.command("overload")(overload.main)

@@ -34,5 +34,7 @@ def run_drill(name: str, drill: Callable[[Path], Coroutine[Any, Any, Sequence[st
 
 def log_tails(folder: Path) -> str:
     """The ends of the newest logs of every server and worker."""
-    logs = [log for one in sorted(folder.iterdir()) for log in sorted(one.glob("*.log"))[-TAIL_LOGS:]]
+    # Not the broker's data, whose files are logs, too.
+    folders = sorted({log.parent for name in ("server.log", "worker-*.log") for log in folder.rglob(name)})
+    logs = [log for one in folders for log in sorted(one.glob("*.log"))[-TAIL_LOGS:]]
     return "\n".join(f"--- {log}\n{log.read_bytes()[-TAIL_BYTES:].decode(errors='replace')}" for log in logs)

@@ -4,6 +4,7 @@ import re
 
 from consumer.metrics.catalogue import METRICS
 from consumer.metrics.definition import Kind
+from consumer.supervisor.metrics import WORKERS
 
 FROM_THE_TARGET = {"namespace", "pod", "job", "le", "worker"}
 """Labels that Prometheus, the PodMonitor, histograms and the supervisor of several workers add."""
@@ -18,7 +19,7 @@ Labels = dict[str, tuple[str, ...] | None]
 def _series() -> dict[str, Labels]:
     """Name -> labels of every series of a scrape, each with its values where they are known."""
     known: dict[str, Labels] = {name: {} for name in OF_PROMETHEUS}
-    for metric in METRICS:
+    for metric in (*METRICS, WORKERS):
         suffixes = ("_bucket", "_sum", "_count") if metric.kind is Kind.HISTOGRAM else ("",)
         known |= {f"{metric.name}{suffix}": dict(metric.labels) for suffix in suffixes}
     return known

@@ -18,13 +18,18 @@ NORMAL: dict[str, str] = {
     **both("scorestream_ready", "1x120"),
     **both("scorestream_lifecycle", "1x120", ',state="running"'),
     **both("scorestream_lifecycle", "0x120", ',state="warming"'),
+    **both("scorestream_workers", "4x120", ',phase="running"'),
+    **both("scorestream_workers", "0x120", ',phase="down"'),
     **both("scorestream_condition", "0x120", ',condition="commits_refused"'),
     **both("scorestream_condition", "0x120", ',condition="not_a_member"'),
+    **both("scorestream_condition", "0x120", ',condition="broker_away"'),
     **both("scorestream_work_waiting_seconds", "5x120"),
     **both("scorestream_partition_lag_records", "100x120", ',topic="score.requests",partition="0"'),
-    **both("scorestream_partition_head_wait_seconds", "1x120", ',topic="score.requests",partition="0"'),
+    **both("scorestream_partition_motionless_seconds", "0x120", ',topic="score.requests",partition="0"'),
+    **both("scorestream_motionless_limit_seconds", "120x120"),
     **both("scorestream_partitions_held", "0x120", ',reason="redis"'),
     **both("scorestream_partitions_held", "0x120", ',reason="breaker"'),
+    **both("scorestream_partitions_held", "0x120", ',reason="results_topic"'),
     **both("scorestream_answered_records_total", "0+60000x120"),
     **both("scorestream_refused_records_total", "0+60x120", ',code="schema"'),
     **both("scorestream_refused_records_total", "0+60x120", ',code="expired"'),
@@ -78,7 +83,7 @@ INCIDENTS = (
     Incident(
         "stuck partition",
         {"ScorestreamPartitionStuck": 1},
-        {f'scorestream_partition_head_wait_seconds{A},topic="score.requests",partition="0"}}': "1x40 60+60x60"},
+        {f'scorestream_partition_motionless_seconds{A},topic="score.requests",partition="0"}}': "0x59 61x60"},
     ),
     Incident(
         "nothing is answered",
@@ -102,8 +107,6 @@ INCIDENTS = (
         {"ScorestreamPartitionsHeld": 1, "ScorestreamSinkFailing": 1},
         {
             **both("scorestream_partitions_held", "0x40 12x80", ',reason="redis"'),
-            # What waits for Redis is held by name, and so not stuck as well.
-            **both("scorestream_partition_head_wait_seconds", "1x40 60+60x80", ',topic="score.requests",partition="0"'),
             **both("scorestream_sink_writes_total", "0+6000x40 240000x80", ',sink="redis",outcome="ok"'),
             **both("scorestream_sink_writes_total", "0x40 0+30x80", ',sink="redis",outcome="failed"'),
         },
@@ -156,6 +159,14 @@ INCIDENTS = (
         },
     ),
     Incident(
+        "a worker of several that never comes up",
+        {"ScorestreamStartTakesLong": 1},
+        {
+            f'scorestream_workers{A},phase="running"}}': "4x20 3x100",
+            f'scorestream_workers{A},phase="down"}}': "0x20 1x100",
+        },
+    ),
+    Incident(
         "a processor that is throttled",
         {"ScorestreamEventLoopLate": 1},
         {f"scorestream_event_loop_lag_seconds{A}}}": "0x40 4x80"},
@@ -174,6 +185,23 @@ INCIDENTS = (
         {
             f'scorestream_condition{A},condition="commits_refused"}}': "0x40 1x80",
             f"scorestream_ready{A}}}": "1x40 0x80",
+        },
+    ),
+    Incident(
+        "all brokers are away",
+        {
+            "ScorestreamBrokerAway": 2,
+            "ScorestreamPartitionsHeld": 1,
+            "ScorestreamNotReady": 2,
+            "ScorestreamLagUnknown": 2,
+        },
+        {
+            **both("scorestream_condition", "0x40 1x80", ',condition="broker_away"'),
+            **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
+            **both("scorestream_condition", "0x40 1x80", ',condition="commits_refused"'),
+            **both("scorestream_partitions_held", "0x40 12x80", ',reason="results_topic"'),
+            **both("scorestream_ready", "1x40 0x80"),
+            **both("scorestream_lag_age_seconds", "5x40 60+60x80"),
         },
     ),
     Incident(

@@ -171,7 +171,7 @@ async def test_a_partition_that_the_breaker_holds_is_counted_once_however_often_
     world.publish(6, document="!reject")
     await world.until(lambda: scraped("scored_sequences_total") >= 8, "two are tried again")
     assert scraped("partitions_held", reason="breaker") == 1
-    assert scraped("breaker_opens_total") == 1
+    assert scraped("breaker_opens_total", code="engine_rejected") == 1
 
 
 async def test_every_death_of_an_engine_is_counted(make_world: Callable[..., World]):

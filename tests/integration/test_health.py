@@ -196,6 +196,19 @@ async def test_an_engine_that_hangs_is_replaced_and_the_request_that_silenced_it
     assert codes == [None, "engine_rejected", None]
 
 
+async def test_a_tokenizer_that_never_returns_makes_the_worker_not_live_and_then_ends_it(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, tmp_path: Path
+) -> None:
+    """Although its thread cannot be ended: whoever runs the worker gets an exit code, and starts another."""
+    names = await topics(kafka, requests=1, results=1, dead=1)
+    async with probed(tmp_path, worker_settings(kafka, redis, names)) as (worker, probe):
+        await probe.until_ready()
+        await publish(kafka, names["requests"], "!ponder " * 300)
+        stuck = await probe.until("/livez", lambda answer: answer.status == 503, "not live")
+        assert stuck.conditions == {"lane_stuck"}
+        assert await worker.wait() == 1
+
+
 async def test_without_redis_the_worker_is_unready_by_name_alive_and_comes_back(
     kafka: KafkaNode, topics: CreateTopics, tmp_path: Path
 ) -> None:
@@ -229,7 +242,8 @@ async def test_without_its_broker_the_worker_is_unready_and_alive_and_comes_back
         await probe.until_ready()
         await kafka.kill()
         away = await probe.until("/readyz", lambda answer: answer.status == 503, "unready")
-        assert away.conditions <= {"not_a_member", "commits_refused", "source_refused"}, "named as what it is"
+        assert away.conditions <= {"not_a_member", "commits_refused", "broker_away"}, "named as what it is"
+        await probe.until("/readyz", lambda answer: "broker_away: " in answer.text, "the broker's absence is named")
         end = time.monotonic() + 3 * QUICK["health.stuck_seconds"]
         while time.monotonic() < end:
             assert (await probe.ask("/livez")).status == 200, "a broker's outage kills nobody"

@@ -1,6 +1,7 @@
 """A real Apache Kafka broker for tests."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from scripts.kafka import environment, prepare
+from scripts.kafka_home import kafka_home
 from tests.services.process import CHECK_EVERY_SECONDS, ServerProcess, ServiceFailed, free_port
 
 TOPICS_SECONDS = 30.0
@@ -30,6 +32,19 @@ class KafkaNode(ServerProcess):
     def command(self) -> tuple[list[str], Mapping[str, str]]:
         data = self.folder / "data"
         return prepare(data, self.port, self.properties), environment(data)
+
+    async def run_tool(self, name: str, *arguments: str) -> None:
+        """One of Kafka's own scripts. Raises ServiceFailed with what it says."""
+        ran = await asyncio.to_thread(
+            subprocess.run,
+            [str(kafka_home() / "bin" / name), "--bootstrap-server", self.bootstrap_servers, *arguments],
+            env=environment(self.folder / "tools"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ran.returncode != 0:
+            raise ServiceFailed(f"{name} {' '.join(arguments)}: {ran.stdout}{ran.stderr}")
 
     async def check_ready(self) -> None:
         await check_metadata(self.bootstrap_servers)

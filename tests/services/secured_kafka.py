@@ -52,6 +52,11 @@ class SecuredKafka(KafkaNode):
         wanted = KafkaSecurity.model_validate({**security, **more})
         return Brokers(self.address(wanted.protocol), wanted)
 
+    async def set_password(self, mechanism: SaslMechanism, password: str) -> None:
+        """Of the user, for one of the SCRAM mechanisms. Raises ServiceFailed."""
+        user = ("--entity-type", "users", "--entity-name", USER)
+        await self.run_tool("kafka-configs.sh", "--alter", *user, "--add-config", f"{mechanism}=[password={password}]")
+
     def command(self) -> tuple[list[str], Mapping[str, str]]:
         data = self.folder / "data"
         scram = [f"{mechanism}=[name={USER},password={PASSWORD}]" for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")]

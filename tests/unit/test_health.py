@@ -27,6 +27,7 @@ class Observed:
     standing: Standing = Standing.MEMBER
     client_failure: str | None = None
     source_refusal: str | None = None
+    broker_away: str | None = None
     commit_refusal: str | None = None
     engine_restarting: bool = False
     in_engine: set[object] = field(default_factory=set)
@@ -41,6 +42,7 @@ class Observed:
             lambda: self.standing,
             lambda: self.client_failure,
             lambda: self.source_refusal,
+            lambda: self.broker_away,
             lambda: self.commit_refusal,
             lambda: self.engine_restarting,
             lambda: self.in_engine,
@@ -154,6 +156,25 @@ def test_a_head_that_does_not_move_is_stuck_and_after_as_long_again_ends_the_wor
     with pytest.raises(PartitionStuck, match=r"<Lane requests\[3\] open watermark=0") as stuck:
         observed.pass_time(STUCK_SECONDS)
     assert not stuck.value.in_engine
+
+
+def test_how_long_a_head_has_not_moved_is_told_before_it_is_stuck_and_forgotten_when_it_does(
+    observed: Observed,
+) -> None:
+    """However long it had to wait for its turn before."""
+    lane = observed.assign()
+    receive(lane, 2)
+    observed.pass_time(1)
+    assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
+    observed.pass_time(STUCK_SECONDS // 2)
+    assert dict(observed.health.motionless_seconds()) == {PLACE: STUCK_SECONDS // 2}
+    settle_head(lane)
+    deliver_head(lane)
+    observed.pass_time(1)
+    assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
+    lane.holds.add(Hold.REDIS)
+    observed.pass_time(STUCK_SECONDS)
+    assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
 
 
 def test_a_settled_head_that_nothing_delivers_is_stuck_too(observed: Observed) -> None:
@@ -311,6 +332,15 @@ def test_what_the_broker_does_not_allow_makes_the_worker_unready_and_a_restart_w
     observed.pass_time(3600)
     assert observed.not_live() == set()
     assert observed.not_ready() == {Condition.SOURCE_REFUSED}
+
+
+def test_without_a_broker_that_answers_the_worker_is_alive_and_unready_and_nothing_was_refused(
+    observed: Observed,
+) -> None:
+    observed.broker_away = "kafka:9092: Connection refused"
+    observed.pass_time(3600)
+    assert observed.not_live() == set()
+    assert observed.not_ready() == {Condition.BROKER_AWAY}
 
 
 def test_without_a_coordinator_the_worker_is_alive_and_unready_for_any_time(observed: Observed) -> None:

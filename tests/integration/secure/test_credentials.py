@@ -1,8 +1,6 @@
 """Connections that end when their time is over, and credentials that change or fail, while a worker runs."""
 
-import asyncio
 import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +9,6 @@ import pytest
 
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.settings import SaslMechanism
-from scripts.kafka import environment
-from scripts.kafka_home import kafka_home
 from tests.integration.cases.case import PARTITIONS, Case, requests, under_load
 from tests.integration.secure.conftest import MakeSecuredCase
 from tests.integration.test_health import Answer, Probe
@@ -94,14 +90,14 @@ async def test_a_changed_password_is_waited_for_and_taken_from_its_file(
     await running.case.publish(requests(5))
     await running.until_well()
     try:
-        await asyncio.to_thread(set_password, secured_kafka, mechanism, "rotated")
+        await secured_kafka.set_password(mechanism, "rotated")
         await running.until_unready("source_refused", f"refuses the user {USER} by SCRAM-SHA-256")
         await running.case.publish(requests(5, first=5))
         (tmp_path / "next").write_text("rotated")
         os.replace(tmp_path / "next", password_file)  # noqa: PTH105 - as Kubernetes does it: in one step
         await running.until_well()
     finally:
-        await asyncio.to_thread(set_password, secured_kafka, mechanism, PASSWORD)
+        await secured_kafka.set_password(mechanism, PASSWORD)
     assert await running.worker.stop() == 0
 
 
@@ -130,12 +126,3 @@ async def test_a_token_endpoint_that_is_away_and_tokens_that_are_refused_are_wai
             server.give = unsigned_token
             await running.until_well()
     assert await running.worker.stop() == 0
-
-
-def set_password(node: SecuredKafka, mechanism: SaslMechanism, password: str) -> None:
-    command = [
-        str(kafka_home() / "bin" / "kafka-configs.sh"),
-        *("--bootstrap-server", node.bootstrap_servers, "--alter", "--entity-type", "users", "--entity-name", USER),
-        *("--add-config", f"{mechanism}=[password={password}]"),
-    ]
-    subprocess.run(command, env=environment(node.folder / "tools"), check=True, capture_output=True)

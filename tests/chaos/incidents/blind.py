@@ -1,0 +1,45 @@
+"""One incident for somebody who is not told which: Prometheus, the worker's port and the documents have to do."""
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+from tests.chaos.incidents.catalogue import CATALOGUE
+from tests.chaos.incidents.rules import RUNBOOK_URL
+from tests.chaos.incidents.scene import Scene, Servers
+
+NAME = "drill"
+
+
+async def play(servers: Servers, seed: int, minutes: float, folder: Path, tell: Callable[[str], None]) -> None:
+    """Until Enter is pressed, or so many minutes have passed; then it is told what it was."""
+    incident = random.Random(seed).choice(CATALOGUE)
+    scene = Scene(servers, NAME, folder / NAME, incident.setting)
+    async with scene.open():
+        tell("\n".join([scene.prometheus.url, *(pod.url for pod in scene.pods)]))
+        async with incident.strike(scene):
+            await _enter_or(minutes)
+            fired = sorted(await scene.ever_fired())
+        alerts = ", ".join(f"{RUNBOOK_URL}#{name.lower()}" for name in incident.alerts)
+        tell(f"it was {incident.name}: {alerts}; what fired: {', '.join(fired) or 'nothing'}")
+
+
+async def _enter_or(minutes: float) -> None:
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        # Not at the end of a file: who has no terminal waits for the time.
+        if sys.stdin.readline():
+            loop.call_soon_threadsafe(pressed.set)
+
+    # Nobody waits for it in the end, as for a thread of the loop's own.
+    Thread(target=read, daemon=True).start()
+    try:
+        async with asyncio.timeout(60 * minutes):
+            await pressed.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,272 @@
+"""The incidents, each with what it must raise, and what a pod says meanwhile."""
+
+from dataclasses import dataclass, field
+
+from tests.chaos.incidents import strikes
+from tests.chaos.incidents.pod import SILENT
+from tests.chaos.incidents.scene import Credentials, Setting
+from tests.chaos.incidents.strikes import Strike
+from tests.chaos.load import BAD, Mix
+
+SYMPTOMS = frozenset({"ScorestreamNotReady", "ScorestreamNothingAnswered"})
+"""Pages that say that something is wrong, whatever it is; the alert of the cause is beside them."""
+NONSENSE = Mix(good=BAD[0], bad=BAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """`alerts`: each must fire. `beside`: other pages that may. `named`: what the runbook's section must speak of."""
+
+    name: str
+    strike: Strike
+    alerts: tuple[str, ...]
+    beside: frozenset[str] = frozenset()
+    named: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    """Which the first alert must have."""
+    ready: tuple[str, ...] = ()
+    """Conditions that /readyz names; none: every pod stays ready."""
+    live: tuple[str, ...] = ()
+    """Conditions that /livez names; none: every pod stays live."""
+    setting: Setting = field(default_factory=Setting)
+
+
+SLOW_ENGINE: dict[str, object] = {
+    "engine.max_num_seqs": 4,
+    "engine.scripted_seconds_per_step": 0.1,
+    "micro_batch.max_records": 4,
+}
+"""40 requests a second, however busy the machine is."""
+
+CATALOGUE = (
+    Incident(
+        name="redis-away",
+        strike=strikes.redis_away,
+        alerts=("ScorestreamPartitionsHeld",),
+        beside=SYMPTOMS,
+        labels=(("reason", "redis"),),
+        named=("`redis`", "is it there"),
+        ready=("lane_held",),
+    ),
+    Incident(
+        name="redis-full",
+        strike=strikes.redis_full,
+        alerts=("ScorestreamPartitionsHeld",),
+        beside=SYMPTOMS,
+        labels=(("reason", "redis"),),
+        named=("full",),
+        ready=("lane_held",),
+    ),
+    Incident(
+        name="redis-away-best-effort",
+        strike=strikes.redis_away,
+        alerts=("ScorestreamRedisMisses",),
+        named=("best_effort",),
+        setting=Setting(settings={"redis.mode": "best_effort"}),
+    ),
+    Incident(
+        name="results-refused",
+        strike=strikes.results_refused,
+        alerts=("ScorestreamPartitionsHeld",),
+        beside=SYMPTOMS,
+        labels=(("reason", "results_topic"),),
+        named=("right to write",),
+        ready=("lane_held",),
+    ),
+    Incident(
+        name="dead-letters-refused",
+        strike=strikes.dead_letters_refused,
+        alerts=("ScorestreamPartitionsHeld",),
+        beside=SYMPTOMS,
+        labels=(("reason", "dead_letter_topic"),),
+        named=("right to write",),
+        ready=("lane_held",),
+    ),
+    Incident(
+        name="broker-away",
+        strike=strikes.broker_away,
+        alerts=("ScorestreamBrokerAway",),
+        beside=SYMPTOMS | {"ScorestreamPartitionsHeld"},
+        named=("the broker is down",),
+        ready=("broker_away",),
+    ),
+    Incident(
+        name="password-changed",
+        strike=strikes.password_changed,
+        alerts=("ScorestreamRefusedByKafka",),
+        beside=SYMPTOMS | {"ScorestreamOutOfGroup", "ScorestreamPartitionsHeld"},
+        named=("password",),
+        ready=("source_refused",),
+    ),
+    Incident(
+        name="token-expired",
+        strike=strikes.token_expired,
+        alerts=("ScorestreamRefusedByKafka",),
+        beside=SYMPTOMS | {"ScorestreamOutOfGroup", "ScorestreamPartitionsHeld"},
+        named=("token that expired",),
+        ready=("source_refused",),
+        setting=Setting(credentials=Credentials.TOKEN),
+    ),
+    Incident(
+        name="identity-provider-away",
+        strike=strikes.provider_away,
+        alerts=("ScorestreamRefusedByKafka",),
+        beside=SYMPTOMS | {"ScorestreamOutOfGroup", "ScorestreamPartitionsHeld"},
+        named=("identity provider",),
+        ready=("source_refused",),
+        setting=Setting(credentials=Credentials.TOKEN),
+    ),
+    Incident(
+        name="requests-refused",
+        strike=strikes.requests_refused,
+        alerts=("ScorestreamRefusedByKafka",),
+        beside=SYMPTOMS,
+        named=("ACL",),
+        ready=("source_refused",),
+    ),
+    Incident(
+        name="group-refused",
+        strike=strikes.group_refused,
+        alerts=("ScorestreamRefusedByKafka",),
+        beside=SYMPTOMS | {"ScorestreamOutOfGroup"},
+        named=("ACL",),
+        ready=("source_refused",),
+    ),
+    Incident(
+        name="stuck-partition",
+        strike=strikes.stuck,
+        alerts=("ScorestreamPartitionStuck",),
+        beside=SYMPTOMS | {"ScorestreamRestarts"},
+        named=("offset",),
+        ready=("lane_stuck",),
+        live=("lane_stuck",),
+        setting=Setting(settings={"health.stuck_seconds": 10}),
+    ),
+    Incident(
+        name="engine-dies",
+        strike=strikes.asked("!die"),
+        alerts=("ScorestreamEngineDied", "ScorestreamDeadLetters"),
+        named=("scorestream_suspect_records",),
+        setting=Setting(settings={"engine.restart_period_seconds": 0.001}),
+    ),
+    Incident(
+        name="engine-hangs",
+        strike=strikes.asked("!hang"),
+        alerts=("ScorestreamEngineDied", "ScorestreamDeadLetters"),
+        beside=SYMPTOMS,
+        named=("hung",),
+        setting=Setting(settings={"engine.restart_period_seconds": 0.001, "engine.hang_seconds": 3}),
+    ),
+    Incident(
+        name="engine-dies-again-and-again",
+        strike=strikes.poisoned_again_and_again,
+        alerts=("ScorestreamRestarts", "ScorestreamEngineDied"),
+        beside=SYMPTOMS | {"ScorestreamDown", "ScorestreamAbsent"},
+        named=("the engine died twice",),
+        ready=("not_running",),
+    ),
+    Incident(
+        name="one-worker-of-several-dies",
+        strike=strikes.one_of_several_killed,
+        alerts=("ScorestreamRestarts",),
+        beside=SYMPTOMS,
+        labels=(("worker", "1"),),
+        ready=("worker_down",),
+        setting=Setting(settings={"workers.count": 2}),
+    ),
+    Incident(
+        name="one-worker-of-several-never-starts",
+        strike=strikes.one_of_several_never_starts,
+        alerts=("ScorestreamStartTakesLong",),
+        ready=("worker_starting",),
+        setting=Setting(settings={"workers.count": 2}),
+    ),
+    Incident(
+        name="bad-records",
+        strike=strikes.flood(5, NONSENSE),
+        alerts=("ScorestreamManyRefused", "ScorestreamDeadLetters"),
+        named=("producer",),
+    ),
+    Incident(
+        name="wrong-model",
+        strike=strikes.another_model_asked,
+        alerts=("ScorestreamBreakerOpen",),
+        beside=SYMPTOMS,
+        named=("scorestream_breaker_opens_total", "wrong_model"),
+        ready=("lane_held",),
+        setting=Setting(settings={"breaker.window_records": 50, "breaker.probe_seconds": 5}),
+    ),
+    Incident(
+        name="rebalance-storm",
+        strike=strikes.strangers,
+        alerts=("ScorestreamRebalanceStorm",),
+        named=("strangers",),
+    ),
+    Incident(
+        name="worker-frozen",
+        strike=strikes.frozen,
+        alerts=("ScorestreamDown",),
+        named=("event loop",),
+        ready=(SILENT,),
+        live=(SILENT,),
+        setting=Setting(pods=2),
+    ),
+    Incident(
+        name="membership-lost",
+        strike=strikes.frozen_for_a_session,
+        alerts=("ScorestreamMembershipLost",),
+        named=("frozen",),
+        setting=Setting(pods=2),
+    ),
+    Incident(
+        name="event-loop-late",
+        strike=strikes.stuttering,
+        alerts=("ScorestreamEventLoopLate",),
+        named=("throttled",),
+        setting=Setting(thresholds={"ScorestreamEventLoopLate": 0.3}),
+    ),
+    Incident(
+        name="all-workers-gone",
+        strike=strikes.all_gone,
+        alerts=("ScorestreamAbsent", "ScorestreamDown"),
+        named=("pods",),
+        ready=(SILENT,),
+        live=(SILENT,),
+    ),
+    Incident(
+        name="two-models",
+        strike=strikes.half_rolled_out,
+        alerts=("ScorestreamTwoModels",),
+        named=("roll-out",),
+        setting=Setting(pods=2),
+    ),
+    Incident(
+        name="lag-grows",
+        strike=strikes.flood(60, Mix(good=b'{"id":"ID","task":"score","query":"q","document":"more"}')),
+        alerts=("ScorestreamBehind", "ScorestreamRecordsOld"),
+        named=("more pods",),
+        setting=Setting(settings=SLOW_ENGINE, thresholds={"ScorestreamBehind": 15, "ScorestreamRecordsOld": 3}),
+    ),
+    Incident(
+        name="deadlines-pass",
+        strike=strikes.flood(
+            60, Mix(good=b'{"id":"ID","task":"score","query":"q","document":"more","timeout_ms":1000}')
+        ),
+        alerts=("ScorestreamManyExpired",),
+        named=("overload",),
+        setting=Setting(settings=SLOW_ENGINE),
+    ),
+    Incident(
+        name="retention-outran",
+        strike=strikes.retention_outran,
+        alerts=("ScorestreamRecordsLost",),
+        beside=frozenset({"ScorestreamDown"}),
+        named=("retention.ms",),
+    ),
+)
+NAMES = tuple(incident.name for incident in CATALOGUE)
+
+
+def named(name: str) -> Incident:
+    """Raises KeyError."""
+    return {incident.name: incident for incident in CATALOGUE}[name]
