@@ -29,7 +29,7 @@ BREAKER_OPENS = counter(
     "breaker_opens",
     "How often the breaker began to hold a partition, by the error that made it too many.",
     "Any: compare with the last deployment. scorestream_refused_records_total does not count what the breaker holds.",
-    code=sorted(SUSPICIOUS),
+    code=tuple(sorted(code.value for code in SUSPICIOUS)),
 )
 LAG = gauge(
     "partition_lag_records",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tests.chaos.incidents import strikes
+from tests.chaos.incidents import processes, strikes
 from tests.chaos.incidents.pod import SILENT
 from tests.chaos.incidents.scene import Credentials, Setting
 from tests.chaos.incidents.strikes import Strike
@@ -167,7 +167,7 @@ CATALOGUE = (
     ),
     Incident(
         name="one-worker-of-several-dies",
-        strike=strikes.one_of_several_killed,
+        strike=processes.one_of_several_killed,
         alerts=("ScorestreamRestarts",),
         beside=SYMPTOMS,
         labels=(("worker", "1"),),
@@ -176,7 +176,7 @@ CATALOGUE = (
     ),
     Incident(
         name="one-worker-of-several-never-starts",
-        strike=strikes.one_of_several_never_starts,
+        strike=processes.one_of_several_never_starts,
         alerts=("ScorestreamStartTakesLong",),
         ready=("worker_starting",),
         setting=Setting(settings={"workers.count": 2}),
@@ -198,13 +198,13 @@ CATALOGUE = (
     ),
     Incident(
         name="rebalance-storm",
-        strike=strikes.strangers,
+        strike=processes.strangers,
         alerts=("ScorestreamRebalanceStorm",),
         named=("strangers",),
     ),
     Incident(
         name="worker-frozen",
-        strike=strikes.frozen,
+        strike=processes.frozen,
         alerts=("ScorestreamDown",),
         named=("event loop",),
         ready=(SILENT,),
@@ -213,21 +213,21 @@ CATALOGUE = (
     ),
     Incident(
         name="membership-lost",
-        strike=strikes.frozen_for_a_session,
+        strike=processes.frozen_for_a_session,
         alerts=("ScorestreamMembershipLost",),
         named=("frozen",),
         setting=Setting(pods=2),
     ),
     Incident(
         name="event-loop-late",
-        strike=strikes.stuttering,
+        strike=processes.stuttering,
         alerts=("ScorestreamEventLoopLate",),
         named=("throttled",),
         setting=Setting(thresholds={"ScorestreamEventLoopLate": 0.3}),
     ),
     Incident(
         name="all-workers-gone",
-        strike=strikes.all_gone,
+        strike=processes.all_gone,
         alerts=("ScorestreamAbsent", "ScorestreamDown"),
         named=("pods",),
         ready=(SILENT,),
@@ -235,7 +235,7 @@ CATALOGUE = (
     ),
     Incident(
         name="two-models",
-        strike=strikes.half_rolled_out,
+        strike=processes.half_rolled_out,
         alerts=("ScorestreamTwoModels",),
         named=("roll-out",),
         setting=Setting(pods=2),
