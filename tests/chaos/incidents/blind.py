@@ -8,10 +8,9 @@ from pathlib import Path
 from threading import Thread
 
 from tests.chaos.incidents.catalogue import CATALOGUE
-from tests.chaos.incidents.rules import RUNBOOK_URL
 from tests.chaos.incidents.scene import Scene, Servers
 
-NAME = "drill"
+NAME, RUNBOOK = "drill", "docs/operate.md"
 
 
 async def play(servers: Servers, seed: int, minutes: float, folder: Path, tell: Callable[[str], None]) -> None:
@@ -23,7 +22,7 @@ async def play(servers: Servers, seed: int, minutes: float, folder: Path, tell: 
         async with incident.strike(scene):
             await _enter_or(minutes)
             fired = sorted(await scene.ever_fired())
-        alerts = ", ".join(f"{RUNBOOK_URL}#{name.lower()}" for name in incident.alerts)
+        alerts = ", ".join(f"{RUNBOOK}#{name.lower()}" for name in incident.alerts)
         tell(f"it was {incident.name}: {alerts}; what fired: {', '.join(fired) or 'nothing'}")
 
 

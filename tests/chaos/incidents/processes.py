@@ -16,8 +16,10 @@ from tests.chaos.incidents.strikes import repeated
 @asynccontextmanager
 async def frozen(scene: Scene) -> AsyncIterator[None]:
     scene.pods[0].process.send(signal.SIGSTOP)
-    yield
-    scene.pods[0].process.send(signal.SIGCONT)
+    try:
+        yield
+    finally:
+        scene.pods[0].process.send(signal.SIGCONT)
 
 
 @asynccontextmanager

@@ -10,7 +10,8 @@ from tests.chart.rendering import NAMESPACE, RELEASE, one, render
 FACTOR = 20
 """Five minutes become fifteen seconds, and a scrape every two seconds is one every forty."""
 JOB = f"{NAMESPACE}/{RELEASE}-scorestream"
-RUNBOOK_URL = "docs/operate.md"
+RUNBOOK_URL = "https://docs.example/operate"
+"""Where docs/operate.md were published."""
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _DURATION = re.compile(r"(\d+)([smh])")
 _RANGE = re.compile(r"\[(\d+[smh])\]")
