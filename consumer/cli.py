@@ -135,6 +135,8 @@ def ceiling(
     with _needs_the_engine():
         from consumer.engine_alone import as_fast_as_it_goes, one_at_a_time  # noqa: PLC0415 -- heavy
 
+    if lone and engines:
+        raise typer.BadParameter("one engine answers one request at a time: leave it out", param_hint="--engines")
     load = one_at_a_time if lone else as_fast_as_it_goes
     _measure(_settings(config, override, model, None, None), requests, load, engines or [1])
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from producer_tools import options
-from producer_tools.console import Mismatch, run_tool, say, stdout_console, write_lines
+from producer_tools.console import Mismatch, ToolFailure, run_tool, say, stdout_console, write_lines
 
 if TYPE_CHECKING:
     from producer_tools.bench.mixes import Mix
+    from producer_tools.bench.parts import SuitePart
     from producer_tools.bench.report import Report
     from producer_tools.bench.suite import Suite
     from producer_tools.generate import GeneratedTask
@@ -42,7 +43,10 @@ def bench(
     setting: Annotated[list[str] | None, typer.Option("--set", help="A setting of the worker, as for `run`.")] = None,
     ceiling: Annotated[bool, typer.Option(help="Measure the engine alone on the same requests.")] = True,
     transformers: Annotated[int | None, typer.Option(min=1, help="Measure transformers in batches of so many.")] = None,
-    suite: Annotated[Path | None, typer.Option(help="YAML file of several deployments, instead of the above.")] = None,
+    suite: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of several deployments, instead of the above.", exists=True, dir_okay=False),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Of the suite, this part or deployment only; may be repeated.")
     ] = None,
@@ -70,7 +74,9 @@ def bench(
     from pydantic import ValidationError
 
     from producer_tools.bench import existing as running_already
+    from producer_tools.bench.beginning import empty_report, resumed_report
     from producer_tools.bench.mixes import NAMED, WordsMix
+    from producer_tools.bench.parts import chosen_parts
     from producer_tools.bench.suite import Suite, problems, read_suite
     from producer_tools.load import Target
 
@@ -87,9 +93,12 @@ def bench(
         "transformers": {"batch_size": transformers} if transformers else None, "deployments": [deployment],
     }  # fmt: skip
     try:
-        chosen = Suite.model_validate(asked)
+        chosen = read_suite(suite, settings, minutes) if suite else Suite.model_validate(asked)
+        parts = chosen_parts(chosen, only or [])
     except ValidationError as invalid:
         raise typer.BadParameter("; ".join(problems(invalid))) from None
+    except ToolFailure as wrong:
+        raise typer.BadParameter(str(wrong)) from None
     mixes = {**NAMED, custom.name: custom}
 
     show = partial(_show, out=out, as_json=as_json)
@@ -99,8 +108,8 @@ def bench(
             target = Target(options.brokers(bootstrap_servers), request_topic, result_topic)
             show(await running_already.measure(chosen, mixes, target, group_id=group_id, pid=pid, note=say))
         else:
-            asked = read_suite(suite, settings, minutes) if suite else chosen
-            await _measure_suite(asked, mixes, only or [], out if resume else None, out, show)
+            report = resumed_report(chosen, out) if resume and out is not None else empty_report(chosen)
+            await _measure_suite(chosen, mixes, parts, report, out, show)
 
     run_tool(measure())
 
@@ -108,23 +117,19 @@ def bench(
 async def _measure_suite(
     suite: Suite,
     mixes: Mapping[str, Mix],
-    only: Sequence[str],
-    resumed: Path | None,
+    parts: Sequence[SuitePart],
+    report: Report,
     out: Path | None,
     show: Callable[[Report], None],
 ) -> None:
     """Raises Mismatch when a target was missed, ToolFailure when something could not be measured."""
-    from producer_tools.bench.beginning import empty_report, resumed_report
     from producer_tools.bench.files import write_files
-    from producer_tools.bench.parts import chosen_parts
     from producer_tools.bench.run import Progress, run_suite
 
     def write(grown: Report) -> None:
         if out is not None:
             write_files(grown, out)
 
-    parts = chosen_parts(suite, only)
-    report = resumed_report(suite, resumed) if resumed else empty_report(suite)
     try:
         await run_suite(suite, mixes, parts, Progress(report, say, write))
     finally:
@@ -166,7 +171,9 @@ def task_named(name: str) -> GeneratedTask:
 def tune(
     model: Annotated[str, typer.Option(help="Hugging Face name or folder; default: that of the settings.")] = "",
     lengths: Annotated[str, typer.Option(help="Tokens of a scored pair, least:most.")] = "32:96",
-    requests: Annotated[Path | None, typer.Option(help="JSONL file of requests of your own, instead.")] = None,
+    requests: Annotated[
+        Path | None, typer.Option(help="JSONL file of requests of your own, instead.", exists=True, dir_okay=False)
+    ] = None,
     count: Annotated[int, typer.Option(min=8, help="Made-up requests of one measurement.")] = 8000,
     minutes: Annotated[float, typer.Option(min=0.1, help="No measurement begins after so long.")] = 5.0,
     allow_fp8: Annotated[

@@ -54,7 +54,7 @@ async def tune(wish: Wish, note: Callable[[str], None]) -> str:
         steps = ladder(gpus=len(gpus), mps=mps_is_there(), fp8=wish.allow_fp8)
         best = await search.run(start_on(len(gpus)), steps)
     if best.requests_per_second is None:
-        raise ToolFailure(f"the engine did not run: {search.tried[0].problem}")
+        raise ToolFailure(f"the engine does not run: {best.problem}")
     for one in search.left_out:
         note(f"no time left for {one}")
     for path in best.candidate.settings:
@@ -140,9 +140,7 @@ class _Bench:
             else:
                 rate = await self._rate(Worker(self._folder, self._environment, settings), candidate.engines)
         except ToolFailure as failure:
-            return Tried(
-                candidate, None, f"does not run ({str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS]})"
-            )
+            return Tried(candidate, None, str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS])
         return Tried(candidate, rate)
 
     async def _rate(self, worker: Worker, engines: int) -> float:

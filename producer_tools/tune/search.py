@@ -63,8 +63,10 @@ class Search:
     left_out: list[str] = field(default_factory=list)
 
     async def run(self, start: Candidate, steps: Sequence[Step]) -> Tried:
-        """The fastest found. `start` is measured in any case; its `requests_per_second` may be None."""
+        """The fastest found. Where `start` does not run, nothing else is tried: the others differ by a thing or two."""
         best = await self._try(start)
+        if best.requests_per_second is None:
+            return best
         for step in steps:
             for other in step.others(best.candidate):
                 if any(one.candidate == other for one in self.tried):
@@ -82,12 +84,11 @@ class Search:
     async def _try(self, candidate: Candidate) -> Tried:
         found = await self.measure(candidate)
         self.tried.append(found)
-        rate = f"{found.requests_per_second:.1f} requests/s" if found.requests_per_second else found.problem
-        self.note(f"{candidate}: {rate}")
+        rate = found.requests_per_second
+        self.note(f"{candidate}: " + (f"does not run ({found.problem})" if rate is None else f"{rate:.1f} requests/s"))
         return found
 
 
 def _faster(found: Tried, best: Tried) -> bool:
-    if found.requests_per_second is None:
-        return False
-    return best.requests_per_second is None or found.requests_per_second > best.requests_per_second * (1 + NOISE)
+    rate, before = found.requests_per_second, best.requests_per_second
+    return rate is not None and before is not None and rate > before * (1 + NOISE)

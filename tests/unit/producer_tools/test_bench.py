@@ -132,6 +132,8 @@ def test_a_suite_is_read_and_its_mistakes_are_named(tmp_path: Path) -> None:
         (["--mix", "shortest"], "mixes.0"),
         (["--backlog", "200", "--warmup", "200"], "above warmup"),
         (["--resume"], "say with --out where the report is"),
+        (["--suite", "nowhere.yaml"], "does not exist"),
+        (["--only", "fp9"], "no part fp9"),
     ],
 )
 def test_a_wrong_option_of_the_bench_is_a_usage_error(options: list[str], said: str) -> None:

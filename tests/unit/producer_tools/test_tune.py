@@ -10,6 +10,7 @@ import yaml
 from consumer.settings import load_settings
 from producer_tools.bench import engines
 from producer_tools.bench.mixes import Span
+from producer_tools.console import ToolFailure
 from producer_tools.tune import run as tuning
 from producer_tools.tune.ladder import ladder, start_on
 from producer_tools.tune.run import Wish, recommended, tune
@@ -95,6 +96,14 @@ async def test_what_is_recommended_names_the_model_that_was_measured_also_where_
     assert yaml.safe_load(text)["engine"]["model"] == "a/model"
     assert any("SCORESTREAM_ENGINE__MAX_NUM_SEQS is set in the environment" in line for line in said)
     assert any(f"put these settings into {file}" in line for line in said)
+
+
+async def test_where_the_first_settings_do_not_run_nothing_else_is_tried_and_the_reason_is_told(stub: Path) -> None:
+    said: list[str] = []
+    settings = {"engine.max_num_seqs": "1024"}
+    with pytest.raises(ToolFailure, match="the engine does not run: out of memory"):
+        await tune(Wish("a/model", settings, None, Span(32, 58), 40, minutes=5, allow_fp8=False), said.append)
+    assert said == ["1 engine: does not run (out of memory)"]
 
 
 STUB = """#!{python}
