@@ -45,8 +45,6 @@ class WordTokens:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, without special tokens."""
-        if len(self._ids) > _MOST_WORDS:
-            self._ids.clear()
         known = self._ids
         # Other white space ends words, too, but some of it is removed first, and what stood beside it is one word.
         split = [text.split(" ") for text in texts]
@@ -58,4 +56,7 @@ class WordTokens:
         for word in unknown:
             if len(word) > _LONGEST_KEPT_CHARACTERS:
                 del known[word]
+        # At once, because one text may have more of them than are to be kept until the next one comes.
+        if len(known) > _MOST_WORDS:
+            known.clear()
         return ids

@@ -214,7 +214,10 @@ class EngineCoreClient:
             kind = one.pooling, one.second_segment_start
             processed = self._templates.get(kind)
             if processed is None:
-                processed = self._templates[kind] = self._processed(one)
+                processed = self._processed(one)
+                # Not a refusal: it may be of this one's tokens, and not of all of its kind.
+                if not isinstance(processed, InputRejected):
+                    self._templates[kind] = processed
         if isinstance(processed, InputRejected):
             return processed
         return copy_request(processed, str(next(self._attempts)), one.token_ids, now)
@@ -242,6 +245,7 @@ class EngineCoreClient:
             for batch in {batch for batch, *_ in self._waiting.values()}:
                 if not batch.complete.done():  # Cancelled, and not yet taken out.
                     batch.complete.set_exception(broken)
+                    batch.complete.exception()  # Seen: who still sends is told by `_send`, and never looks here.
             self._waiting.clear()
 
     def _leave(self, attempt: str) -> tuple[_MicroBatch, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # importing vLLM takes seconds, and collecting the tests must
     from consumer.adapters.vllm_clients import EngineCoreClient
 
 ONE = EngineInput([101, 7592, 102], Pooling.CLASSIFY)
+TOO_LARGE = 99_999
 
 
 class Core:
@@ -58,11 +60,18 @@ def core() -> Core:
 
 @pytest.fixture
 async def client(core: Core) -> EngineCoreClient:
+    return client_of(core)
+
+
+def client_of(core: Core) -> EngineCoreClient:
+    """In a running event loop."""
     from vllm.v1.engine import EngineCoreRequest  # noqa: PLC0415 - imports vLLM
 
     from consumer.adapters.vllm_clients import EngineCoreClient  # noqa: PLC0415 - imports vLLM
 
     def process_inputs(request_id: str, prompt: Any, params: Any, *, supported_tasks: Any) -> Any:
+        if TOO_LARGE in prompt["prompt_token_ids"]:
+            raise ValueError("out of vocabulary")
         return EngineCoreRequest(request_id, prompt["prompt_token_ids"], None, None, params, 0.0, None, None, None)
 
     llm: Any = SimpleNamespace(
@@ -149,3 +158,28 @@ async def test_vllm_completes_the_parameters_once_per_kind(core: Core, client: E
     assert len({id(one.pooling_params) for one in core.requests}) == 2
     assert [one.prompt_token_ids for one in core.requests] == [*(one.token_ids for one in pairs), ONE.token_ids]
     assert len({one.request_id for one in core.requests}) == 4
+
+
+async def test_what_vllm_refuses_of_one_is_not_refused_of_the_next_of_its_kind(core: Core, client: EngineCoreClient):
+    scoring = asyncio.create_task(client.score([EngineInput([TOO_LARGE], Pooling.CLASSIFY), ONE], []))
+    (sent,) = await core.until_sent(1)
+    core.outputs.put_nowait([output(sent, 1.0)])
+    refused, good = await scoring
+    assert isinstance(refused, InputRejected)
+    assert refused.code is ErrorCode.ENGINE_REJECTED
+    np.testing.assert_array_equal(good, [1.0])
+
+
+async def test_who_still_sends_when_outputs_end_learns_it_and_asyncio_has_nothing_to_log(
+    core: Core, caplog: pytest.LogCaptureFixture
+):
+    client = client_of(core)
+    scoring = asyncio.create_task(client.score([ONE] * 320, []))
+    await core.until_sent(1)
+    core.outputs.put_nowait(ValueError("not msgpack"))
+    with pytest.raises(ValueError, match="not msgpack"):
+        await scoring
+    assert 0 < len(core.requests) < 320
+    del client, scoring
+    gc.collect()
+    assert "never retrieved" not in caplog.text

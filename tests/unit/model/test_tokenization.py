@@ -88,6 +88,8 @@ def test_words_that_were_forgotten_have_the_same_tokens_again(
     monkeypatch.setattr(word_tokens, "_MOST_WORDS", 3)
     for text in ("in paris in Lyon", "on the river", "in Lyon", "", f"{'far' * 20} in paris", "in paris"):
         assert minilm.encode([text, text])[1].ids == whole.encode(text, add_special_tokens=False).ids
+        assert minilm._words is not None
+        assert len(minilm._words._ids) <= 3
 
 
 def test_an_added_token_of_two_words_is_found(minilm_embed: Path):
