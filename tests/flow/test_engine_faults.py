@@ -125,7 +125,9 @@ async def test_a_held_engine_is_given_no_more_than_its_window_and_kafka_no_more_
     world = make_world()
     world.publish(500, document="!hold")
     worker = await world.start()
-    await world.until(lambda: worker.flow.window.sequences == 16, "the window is full")
+    await world.until(
+        lambda: worker.flow.window.sequences == 16 and worker.flow.tally.received == 64, "the window and lane are full"
+    )
     await asyncio.sleep(0.05)
     assert worker.flow.window.sequences == 16
     assert len(next(iter(worker.flow.ledger.lanes.values())).items) == 64

@@ -6,32 +6,16 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from tests.conftest import CreateTopics
-from tests.integration.test_health import Probe, probed
+from tests.integration.test_health import probed
 from tests.integration.test_worker_scripted import publish, worker_settings
 from tests.services.kafka import KafkaNode
+from tests.services.probe import Probe, Scrape
 from tests.services.redis import RedisNode
 
 COUNT, PARTITIONS = 6_000, 4
 SECRET = "hush-hush"
 LOAD_SECONDS_LIMIT = 90.0
-
-
-class Scrape:
-    """One answer of /metrics."""
-
-    def __init__(self, text: str) -> None:
-        self.samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-
-    def __call__(self, name: str, **labels: str) -> float:
-        """The sum over all series with these labels."""
-        return sum(
-            sample.value
-            for sample in self.samples
-            if sample.name == f"scorestream_{name}" and labels.items() <= sample.labels.items()
-        )
 
 
 async def test_what_is_scraped_under_load_agrees_with_what_was_published(

@@ -9,9 +9,9 @@ import pytest
 
 from tests.chaos.generations import generation
 from tests.integration.cases.case import DRAIN_SECONDS, PARTITIONS, Case, MakeCase, requests
-from tests.integration.test_metrics import Scrape
-from tests.services.process import wait_until
-from tests.services.supervisor import SupervisorProcess, is_alive
+from tests.services.probe import Probe, Scrape
+from tests.services.process import is_alive, wait_until
+from tests.services.supervisor import SupervisorProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -84,12 +84,13 @@ async def test_a_signal_to_every_process_drains_and_a_second_one_ends_them_all_a
     await together.start()
     pids = (await together.ask()).pids
     await publish_everywhere(case, 1, first=0, document=" ".join(["!wait"] * 60))
+    await Probe(together.port).until_in_engine(PARTITIONS)
     for pid in (together.pid, *pids.values()):
         os.kill(pid, signal.SIGTERM)
     await wait_until(lambda: len(together.told("draining")) == 2, "both drain")
     assert (await together.ask()).problem == "draining"
     together.send(signal.SIGTERM)
-    assert await together.wait(10) == 1
+    assert await together.wait(30) == 1
     assert together.told("worker ended") == [], "nobody had quit before"
     await wait_until(lambda: not any(map(is_alive, pids.values())), "they are gone")
 

@@ -177,3 +177,12 @@ async def wait_until(
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {timeout_seconds:g} s: {what}")
         await asyncio.sleep(every_seconds)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process that is not a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:  # also when it ends between being found and being read
+        return False
+    return state != "Z"

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.services.probe import ANSWER_SECONDS
 from tests.services.process import ServiceFailed, free_port
 from tests.services.worker import STARTING_SECONDS, WorkerProcess
 
@@ -54,7 +55,7 @@ class SupervisorProcess(WorkerProcess):
     async def ask(self, path: str = "/readyz") -> Standing:
         """Raises aiohttp.ClientError while nobody listens, TimeoutError when nobody answers."""
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
             session.get(f"http://127.0.0.1:{self.port}{path}", headers={"Accept": "application/json"}) as got,
         ):
             document = await got.json()
@@ -97,12 +98,3 @@ class SupervisorProcess(WorkerProcess):
     def told(self, event: str, worker: int | None = None) -> list[dict[str, Any]]:
         """Log lines with this event, of one worker or about it, or of all."""
         return [one for one in self.events() if one.get("event") == event and worker in (None, one.get("worker"))]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is such a process that is not a zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"

@@ -15,7 +15,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from tests.conftest import CreateTopics
 from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode, create_topics
-from tests.services.process import ServerProcess, ServiceFailed, is_free, wait_until
+from tests.services.process import ServerProcess, ServiceFailed, is_alive, is_free, wait_until
 from tests.services.redis import RedisNode
 
 HOLDER = """
@@ -153,11 +153,7 @@ async def test_servers_end_with_the_process_that_started_them_even_if_it_is_kill
     os.kill(server, 0)
     holder.kill()
     await holder.wait()
-    await wait_until(lambda: not Path(f"/proc/{server}").exists() or is_zombie(server), "the server's end")
-
-
-def is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    await wait_until(lambda: not is_alive(server), "the server's end")
 
 
 async def test_asking_a_stopped_server_for_its_process_is_an_error(tmp_path: Path) -> None:

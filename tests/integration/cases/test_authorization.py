@@ -8,12 +8,10 @@ import pytest_asyncio
 
 from tests.contract.clusters import BrokerCluster, Receiver
 from tests.contract.test_record_source import fetch_until, joined
-from tests.integration.cases.case import SESSION_SECONDS, Case, MakeCase, requests
-from tests.integration.test_health import Answer, Probe
+from tests.integration.cases.case import SESSION_SECONDS, MakeCase, requests
+from tests.integration.cases.watched import Watched, watched
 from tests.services.acls import ALL, AUTHORIZER, GROUP, READ, TOPIC, WRITE, Rules
 from tests.services.kafka import KafkaNode
-from tests.services.process import free_port
-from tests.services.worker import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -22,7 +20,6 @@ SMALL: dict[str, object] = {
     "engine.max_num_seqs": 2,
     "micro_batch.max_records": 4,
     "limits.lane_records": IN_THE_LANE,
-    "health.host": "127.0.0.1",
 }
 """So that a lane is full soon."""
 
@@ -37,10 +34,11 @@ async def guarded_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 
 
 class Guarded:
-    """A deployment of one worker, and what it says of itself."""
+    """A deployment of one worker, whose rights can be taken away, and what was published to it."""
 
-    def __init__(self, case: Case, worker: WorkerProcess, probe: Probe) -> None:
-        self.case, self.worker, self.probe = case, worker, probe
+    def __init__(self, watched: Watched) -> None:
+        self.case, self.worker, self.until_unready = watched.case, watched.worker, watched.until_unready
+        self._watched = watched
         self._published = 0
 
     def rules(self, kind: int, name: str) -> Rules:
@@ -51,31 +49,16 @@ class Guarded:
         await self.case.publish(requests(count, first=self._published))
         self._published += count
 
-    async def until_unready(self, *parts: str) -> None:
-        """The worker says all of these, and that it lives."""
-
-        def told(answer: Answer) -> bool:
-            return answer.status == 503 and all(part in answer.text for part in parts)
-
-        await self.probe.until("/readyz", told, f"unready with {parts}")
-        assert (await self.probe.ask("/livez")).status == 200
-
     async def until_well(self) -> None:
         """Ready, and everything is answered, committed, and no dead letter."""
-        await self.case.until_all_committed()
-        await self.probe.until_ready()
-        audit = await self.case.verified()
-        assert (audit.tally.requests, audit.tally.results) == (self._published, self._published)
-        assert audit.tally.dead_letters == 0
+        tally = (await self._watched.until_well()).tally
+        assert (tally.requests, tally.results, tally.dead_letters) == (self._published, self._published, 0)
         assert self.worker.exit_code is None
 
 
 @pytest_asyncio.fixture
 async def guarded(guarded_kafka: KafkaNode, make_case: MakeCase) -> Guarded:
-    port = free_port()
-    case = await make_case(kafka=guarded_kafka, settings=SMALL | {"health.port": port})
-    worker = await case.started()
-    return Guarded(case, worker, Probe(port))
+    return Guarded(await watched(await make_case(kafka=guarded_kafka, settings=SMALL)))
 
 
 async def test_without_the_right_to_write_results_or_to_read_requests_they_wait_where_they_are(

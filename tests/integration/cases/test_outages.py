@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cases.case import PARTITIONS, MakeCase, request, requests
-from tests.integration.test_health import Probe
 from tests.services.kafka import KafkaNode
 from tests.services.kafka_proxy import Api, KafkaProxy
+from tests.services.probe import Probe
 
 pytestmark = pytest.mark.kafka
 
@@ -55,21 +55,27 @@ async def test_fetches_that_are_never_answered_end_and_the_next_ones_are_made(
     assert await worker.stop() == 0
 
 
-async def test_a_worker_whose_broker_is_gone_leaves_within_its_budget(make_case: MakeCase, tmp_path: Path):
+async def test_a_worker_whose_broker_is_gone_leaves_within_its_budget(
+    make_case: MakeCase, tmp_path: Path, free_port: int
+):
     """With a request in the engine, whose result nobody takes any more."""
     kafka = KafkaNode(tmp_path / "kafka")
     await kafka.start()
     case = await make_case(1, kafka=kafka)
     worker = await case.started(
-        settings={"kafka.session_timeout_seconds": SESSION_SECONDS, "shutdown.drain_seconds": DRAIN_SECONDS}
+        settings={
+            "kafka.session_timeout_seconds": SESSION_SECONDS,
+            "shutdown.drain_seconds": DRAIN_SECONDS,
+            "health.port": free_port,
+        }
     )
     await case.publish(requests(5))
     await case.until_all_committed()
     await case.publish([request("last", "!wait !wait")])
-    await asyncio.sleep(0.5)
+    await Probe(free_port).until_in_engine()
     await kafka.kill()
     worker.send(signal.SIGTERM)
-    assert await worker.wait(DRAIN_SECONDS + 5) == 0
+    assert await worker.wait(DRAIN_SECONDS + 10) == 0
     assert "released unfinished" in {event["event"] for event in worker.events()}
 
 

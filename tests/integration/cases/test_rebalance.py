@@ -25,8 +25,8 @@ from tests.integration.cases.case import (
     requests,
     under_load,
 )
-from tests.integration.test_health import Probe
 from tests.services.kafka import KafkaNode
+from tests.services.probe import Probe
 from tests.services.process import free_port
 from tests.services.redis import RedisNode
 

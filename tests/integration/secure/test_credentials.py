@@ -1,18 +1,17 @@
 """Connections that end when their time is over, and credentials that change or fail, while a worker runs."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.settings import SaslMechanism
-from tests.integration.cases.case import PARTITIONS, Case, requests, under_load
+from tests.integration.cases.case import PARTITIONS, requests, under_load
+from tests.integration.cases.watched import Watched, watched
 from tests.integration.secure.conftest import MakeSecuredCase
-from tests.integration.test_health import Answer, Probe
-from tests.services.process import free_port, wait_until
+from tests.services.process import wait_until
 from tests.services.secured_kafka import PASSWORD, USER, SecuredKafka, unsigned_token
 from tests.services.token_server import Token, TokenServer
 from tests.services.worker import WorkerProcess
@@ -23,36 +22,10 @@ PROVIDER = {"token_provider": "tests.services.secured_kafka:unsigned_token", "us
 TOKEN_SECONDS = 4.0
 
 
-@dataclass
-class Running:
-    """A worker, and what it says of itself."""
-
-    case: Case
-    worker: WorkerProcess
-    probe: Probe
-
-    async def until_unready(self, *parts: str) -> None:
-        """The worker says all of these, and that it lives."""
-
-        def told(answer: Answer) -> bool:
-            return answer.status == 503 and all(part in answer.text for part in parts)
-
-        await self.probe.until("/readyz", told, f"unready with {parts}")
-        assert (await self.probe.ask("/livez")).status == 200
-
-    async def until_well(self) -> None:
-        """Ready, and everything is answered, in order, and committed."""
-        await self.case.until_all_committed()
-        await self.probe.until_ready()
-        await self.case.verified()
-
-
 @pytest.fixture
-def run_as(make_secured_case: MakeSecuredCase) -> Callable[[Brokers], object]:
-    async def run(brokers: Brokers) -> Running:
-        port = free_port()
-        case = await make_secured_case(brokers, {"health.host": "127.0.0.1", "health.port": port})
-        return Running(case, await case.started(), Probe(port))
+def run_as(make_secured_case: MakeSecuredCase) -> Callable[[Brokers], Awaitable[Watched]]:
+    async def run(brokers: Brokers) -> Watched:
+        return await watched(await make_secured_case(brokers))
 
     return run
 
@@ -74,8 +47,7 @@ async def test_connections_that_the_broker_ends_cost_nothing_and_nobody_leaves_t
     running = await run_as(secured_kafka.brokers(mechanism, **credentials))
     async with under_load(running.case.load(PARTITIONS, 200)):
         await wait_until(lambda: closed_by_the_broker(running.worker) >= 2, "connections end", every_seconds=0.2)
-    await running.until_well()
-    assert (await running.case.verified()).tally.duplicates == 0
+    assert (await running.until_well()).tally.duplicates == 0
     log = running.worker.log.read_text()
     assert "rejoining" not in log.lower()
     assert await running.worker.stop() == 0

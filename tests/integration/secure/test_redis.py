@@ -16,7 +16,7 @@ from consumer.startup import RedisFacts, RedisRefused, Unreachable
 from producer_tools.connections.redis import RedisServer
 from producer_tools.connections.settings import RedisSecurity
 from producer_tools.get import get_from_redis
-from tests.contract.caches import RedisCache, entry
+from tests.contract.caches import PATIENCE_SECONDS, RedisCache, entry
 from tests.services.redis import RedisNode
 from tests.services.secured_redis import (
     ADMIN_PASSWORD,
@@ -177,9 +177,10 @@ async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_s
     sharded = RedisScores(cache.settings.model_copy(update={"notify": RedisNotify.SPUBLISH}))
     async with cache.client, cache.client.pubsub() as hints:
         await hints.ssubscribe(f"{cache.prefix}7")
-        await hints.get_sharded_message(timeout=5)
+        await hints.get_sharded_message(timeout=PATIENCE_SECONDS)
         assert await sharded.write([entry(f"{number}") for number in range(500)]) == 0
-        assert (await hints.get_sharded_message(ignore_subscribe_messages=True, timeout=5))["data"] == b"ok"
+        hint = await hints.get_sharded_message(ignore_subscribe_messages=True, timeout=PATIENCE_SECONDS)
+        assert hint["data"] == b"ok"
     held = [await cache.get(f"{number}") for number in range(0, 500, 50)]
     assert held == [entry(f"{number}").value for number in range(0, 500, 50)]
     waiting = asyncio.create_task(get_from_redis("late", server=reader, prefix=cache.prefix, wait_seconds=20))

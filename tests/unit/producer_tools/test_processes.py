@@ -13,6 +13,7 @@ from producer_tools.console import ToolFailure
 from producer_tools.local.cpu import Role, cpu_seconds, difference
 from producer_tools.local.processes import running
 from producer_tools.local.worker import until_ready
+from tests.services.process import is_alive
 
 STUBBORN = """
 import signal, subprocess, sys, time
@@ -39,19 +40,12 @@ def written(log: Path) -> Callable[[], bool]:
     return lambda: log.read_text().endswith("\n")
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
 async def test_a_child_that_ignores_sigterm_is_killed_with_what_it_started(tmp_path: Path) -> None:
     async with python(STUBBORN, tmp_path / "log") as child:
         await until(written(child.log))
         grandchild = int(child.last_lines().split()[-1])
-        assert not is_gone(grandchild)
-    await until(lambda: is_gone(child.pid) and is_gone(grandchild))
+        assert is_alive(grandchild)
+    await until(lambda: not is_alive(child.pid) and not is_alive(grandchild))
 
 
 async def test_a_child_that_ends_too_early_is_told_with_its_last_words(tmp_path: Path) -> None:
