@@ -46,6 +46,8 @@ _REFUSED_SECONDS = 0.5
 
 _PASSING = (TimeoutError, KafkaTimeoutError, GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 """Beside what the client itself calls retriable. What an ACL forbids, the next one may allow."""
+_OFFSETS_FORBIDDEN = (repr(TopicAuthorizationFailedError()),)
+"""Arguments of the bare KafkaError that aiokafka makes of it where committed offsets are asked for."""
 
 Listener = Callable[[frozenset[TopicPartition]], Awaitable[None]]
 
@@ -320,4 +322,6 @@ def _unreachable(error: Exception) -> bool:
 
 
 def _passes_by(error: Exception) -> bool:
-    return isinstance(error, _PASSING) or (isinstance(error, KafkaError) and bool(error.retriable))
+    if isinstance(error, _PASSING):
+        return True
+    return isinstance(error, KafkaError) and (bool(error.retriable) or error.args == _OFFSETS_FORBIDDEN)

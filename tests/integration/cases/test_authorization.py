@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from consumer.errors import DependencyUnavailable
+from consumer.records import TopicPartition
 from tests.contract.clusters import BrokerCluster, Receiver
 from tests.contract.test_record_source import fetch_until, joined
 from tests.integration.cases.case import SESSION_SECONDS, MakeCase, requests
 from tests.integration.cases.watched import Watched, watched
-from tests.services.acls import ALL, AUTHORIZER, GROUP, READ, TOPIC, WRITE, Rules
+from tests.services.acls import ALL, AUTHORIZER, DESCRIBE, GROUP, READ, TOPIC, WRITE, Rules
 from tests.services.kafka import KafkaNode
 
 pytestmark = pytest.mark.kafka
@@ -116,6 +118,25 @@ async def test_a_topic_that_cannot_be_seen_any_more_is_told_and_comes_back(guard
     await cluster.publish(0, [b"x"])
     await fetch_until(source, receiver, lambda: bool(receiver.records))
     assert source.refusal() is None
+    await cluster.close()
+
+
+async def test_committed_offsets_that_may_not_be_seen_are_a_dependency_that_is_away(guarded_kafka: KafkaNode) -> None:
+    """aiokafka gives that refusal no type of its own; a worker that begins just then must not end."""
+    cluster = BrokerCluster(guarded_kafka.bootstrap_servers)
+    await cluster.create(1)
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 1)
+    rules = Rules(guarded_kafka.bootstrap_servers, TOPIC, cluster.topic)
+
+    async def until_refused() -> None:
+        async with asyncio.timeout(30):
+            while True:  # the broker heeds a rule a moment after it has taken it
+                assert await source.committed(TopicPartition(cluster.topic, 0)) is None
+
+    await rules.forbid(DESCRIBE)
+    with pytest.raises(DependencyUnavailable, match="TopicAuthorizationFailedError"):
+        await until_refused()
     await cluster.close()
 
 
