@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from tests.parity.every_kind import EVERY_KIND
-from tests.parity.loaded import load
+from tests.parity.loaded import load_forked
 from tests.parity.measure import WITHIN, measure
 
 COLUMNS = ("kind", "model", "alone", "64 together", "200 concurrent", "cached, 3 x")
@@ -23,7 +23,7 @@ async def compare(word: str) -> bool:
             continue
         folder = kind.folder()
         expected = kind.expected(folder)
-        loaded = await load(folder, **kind.settings)
+        loaded = await load_forked(folder, **kind.settings)
         try:
             found = await measure(loaded, kind, expected)
         finally:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.parity.every_kind import EVERY_KIND
 from tests.parity.kinds import Kind
-from tests.parity.loaded import Loaded, load
+from tests.parity.loaded import Loaded, load_forked
 
 
 @dataclass(frozen=True)
@@ -25,4 +25,4 @@ async def start(name: str) -> Compared:
     (kind,) = [kind for kind in EVERY_KIND if kind.name == name]
     folder = kind.folder()
     expected = kind.expected(folder)
-    return Compared(kind, await load(folder, **kind.settings), expected)
+    return Compared(kind, await load_forked(folder, **kind.settings), expected)

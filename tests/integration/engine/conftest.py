@@ -1,4 +1,4 @@
-"""The real engine on CPU in float32: one per model for the whole session, each about a minute to start."""
+"""The real engine on CPU in float32, one per model: the embedder's spawned as a worker does it, the others forked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.engine.compared import Compared, start
-from tests.parity.loaded import Loaded, load
+from tests.parity.loaded import Loaded, load, load_forked
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -29,14 +29,14 @@ async def embedder(minilm_embed: Path) -> AsyncIterator[Loaded]:
 
 @pytest_asyncio.fixture(scope="session")
 async def cross_encoder(minilm_cross_encoder: Path) -> AsyncIterator[Loaded]:
-    loaded = await load(minilm_cross_encoder)
+    loaded = await load_forked(minilm_cross_encoder)
     yield loaded
     await loaded.engine.stop()
 
 
 @pytest_asyncio.fixture(scope="session")
 async def classifier(minilm_classifier: Path) -> AsyncIterator[Loaded]:
-    loaded = await load(minilm_classifier)
+    loaded = await load_forked(minilm_classifier)
     yield loaded
     await loaded.engine.stop()
 
