@@ -31,6 +31,7 @@ def test_a_runbook_that_leads_nowhere_or_speaks_of_something_else_is_found() -> 
 
 @pytest.mark.kafka
 @pytest.mark.redis
+@pytest.mark.timeout(900)  # most of it is waiting for what has limits of its own
 async def test_the_alert_of_an_incident_fires_names_its_runbook_and_is_over_with_its_cause(tmp_path: Path) -> None:
     """A Redis that is away, and a right in Kafka that was taken away, on a real worker under a real Prometheus."""
     try:

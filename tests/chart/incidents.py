@@ -140,8 +140,13 @@ INCIDENTS = (
         {f"scorestream_engine_deaths_total{A}}}": "0x55 1x65"},
     ),
     Incident(
+        "a worker ends once",
+        {"ScorestreamExited": 1},
+        {f"process_start_time_seconds{A}}}": "1000x50 4000x70"},
+    ),
+    Incident(
         "a worker dies again and again",
-        {"ScorestreamRestarts": 1},
+        {"ScorestreamRestarts": 1, "ScorestreamExited": 1},
         {f"process_start_time_seconds{A}}}": "1000x40 3400x5 3700x5 4000x70"},
     ),
     Incident(

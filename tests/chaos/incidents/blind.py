@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -19,9 +20,10 @@ async def play(servers: Servers, seed: int, minutes: float, folder: Path, tell: 
     scene = Scene(servers, NAME, folder / NAME, incident.setting)
     async with scene.open():
         tell("\n".join([scene.prometheus.url, *(pod.url for pod in scene.pods)]))
+        began = time.monotonic()
         async with incident.strike(scene):
             await _enter_or(minutes)
-            fired = sorted(await scene.ever_fired())
+            fired = sorted(await scene.fired(time.monotonic() - began))
         alerts = ", ".join(f"{RUNBOOK}#{name.lower()}" for name in incident.alerts)
         tell(f"it was {incident.name}: {alerts}; what fired: {', '.join(fired) or 'nothing'}")
 

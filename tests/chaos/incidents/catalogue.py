@@ -158,6 +158,12 @@ CATALOGUE = (
         setting=Setting(settings={"engine.restart_period_seconds": 0.001, "engine.hang_seconds": 3}),
     ),
     Incident(
+        name="engine-dies-twice",
+        strike=strikes.asked("!die"),
+        alerts=("ScorestreamExited", "ScorestreamEngineDied", "ScorestreamDeadLetters"),
+        named=("the second time",),
+    ),
+    Incident(
         name="engine-dies-again-and-again",
         strike=strikes.poisoned_again_and_again,
         alerts=("ScorestreamRestarts", "ScorestreamEngineDied"),
@@ -201,6 +207,13 @@ CATALOGUE = (
         strike=processes.strangers,
         alerts=("ScorestreamRebalanceStorm",),
         named=("strangers",),
+    ),
+    Incident(
+        name="worker-killed",
+        strike=processes.killed,
+        alerts=("ScorestreamExited",),
+        named=("short of memory",),
+        setting=Setting(pods=2),
     ),
     Incident(
         name="worker-frozen",

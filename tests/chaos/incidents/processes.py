@@ -14,6 +14,13 @@ from tests.chaos.incidents.strikes import repeated
 
 
 @asynccontextmanager
+async def killed(scene: Scene) -> AsyncIterator[None]:
+    """As for want of memory."""
+    scene.pods[0].process.send(signal.SIGKILL)
+    yield
+
+
+@asynccontextmanager
 async def frozen(scene: Scene) -> AsyncIterator[None]:
     scene.pods[0].process.send(signal.SIGSTOP)
     try:

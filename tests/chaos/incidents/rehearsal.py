@@ -50,7 +50,7 @@ async def rehearse(
                 began = time.monotonic()
                 await _suffer(scene, incident, outcome)
                 await asyncio.sleep(max(0.0, began + last_seconds - time.monotonic()))
-                _judge_pages(incident, await scene.ever_fired(), outcome)
+                _judge_pages(incident, await scene.fired(time.monotonic() - began), outcome)
             tell(f"{incident.name}: its cause is gone")
             over = time.monotonic()
             await scene.until(scene.is_calm, "nothing fires any more", CALM_SECONDS)

@@ -157,9 +157,11 @@ class Scene:
         """Every pod is ready, and nothing fires."""
         return await self._all_ready() and not await self.prometheus.firing()
 
-    async def ever_fired(self) -> dict[str, str]:
-        """Name -> severity of every alert that has fired here."""
-        series = await self.prometheus.query('last_over_time(ALERTS{alertstate="firing"}[1h])')
+    async def fired(self, seconds: float) -> dict[str, str]:
+        """Name -> severity of every alert that has fired in the last so many seconds."""
+        series = await self.prometheus.query(
+            f'last_over_time(ALERTS{{alertstate="firing"}}[{max(1, round(seconds))}s])'
+        )
         return {labels["alertname"]: labels["severity"] for labels, _ in series}
 
     async def _all_ready(self) -> bool:
