@@ -30,7 +30,8 @@ class Breaker:
     def __init__(self, settings: BreakerSettings) -> None:
         self.open = False
         self._settings = settings
-        self._recent: deque[bool] = deque(maxlen=settings.window_records)
+        self._recent: deque[bool] = deque()
+        self._suspicious_records = 0
         self._probe_at = 0.0
 
     def admits(self, code: ErrorCode | None, now: float) -> bool:
@@ -40,10 +41,15 @@ class Breaker:
             if not suspicious:
                 self.open = False
                 self._recent.clear()
+                self._suspicious_records = 0
             return not suspicious
+        window_records = self._settings.window_records
         self._recent.append(suspicious)
-        full = len(self._recent) == self._settings.window_records
-        if full and sum(self._recent) > self._settings.share * self._settings.window_records:
+        self._suspicious_records += suspicious
+        if len(self._recent) > window_records:
+            self._suspicious_records -= self._recent.popleft()
+        full = len(self._recent) == window_records
+        if full and self._suspicious_records > self._settings.share * window_records:
             self.open = True
             self._probe_at = now + self._settings.probe_seconds
         return not self.open
