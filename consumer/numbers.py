@@ -15,7 +15,7 @@ Float32s = npt.NDArray[np.float32]
 def sigmoid(logits: Float32s) -> Float32s:
     """Element by element; never overflows."""
     decay = np.exp(-np.abs(logits))
-    return np.where(logits >= 0, 1 / (1 + decay), decay / (1 + decay)).astype(np.float32)
+    return np.asarray(np.where(logits >= 0, np.float32(1), decay) / (1 + decay), dtype=np.float32)
 
 
 @_quiet

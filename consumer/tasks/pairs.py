@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 
 import numpy as np
 
@@ -70,8 +71,6 @@ def logit_scores(prepared: Prepared, outputs: Sequence[EngineOutput], scale: Sca
 def scored(found: Mapping[int, EngineOutput], activate: Callable[[Float32s], Float32s]) -> Scores:
     """Outputs become scores, all in one call; what is not a number becomes its item's error."""
     outputs = {index: output for index, output in found.items() if not isinstance(output, InputRejected)}
-    scores = activate(np.stack(list(outputs.values()))) if outputs else ()
-    by_index = {
-        index: score if np.isfinite(score) else NON_FINITE for index, score in zip(outputs, scores, strict=True)
-    }
+    scores = activate(np.array(list(outputs.values()))) if outputs else ()
+    by_index = {index: score if isfinite(score) else NON_FINITE for index, score in zip(outputs, scores, strict=True)}
     return {index: by_index.get(index, output) for index, output in found.items()}
