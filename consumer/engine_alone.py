@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
@@ -280,7 +280,7 @@ class _Job:
 
 def _warmup(requests: Sequence[Inputs]) -> Sequence[Inputs]:
     """Of the same lengths, but backwards: a prefix cache must not know what is measured."""
-    return [[replace(one, token_ids=one.token_ids[::-1]) for one in request] for request in requests[:WARMUP_REQUESTS]]
+    return [[one._replace(token_ids=one.token_ids[::-1]) for one in request] for request in requests[:WARMUP_REQUESTS]]
 
 
 def _percentiles(ordered: Sequence[float]) -> dict[str, float]:

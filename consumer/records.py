@@ -47,8 +47,7 @@ class ModelIdentity(NamedTuple):
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
+class SourceRecord(NamedTuple):
     """One record as Kafka gave it. `timestamp_ms` is the record's Kafka timestamp, Unix milliseconds."""
 
     topic: str
@@ -68,8 +67,7 @@ class SourceRecord:
         return len(self.key or b"") + len(self.value or b"") + headers
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSequence:
+class TokenSequence(NamedTuple):
     """Token ids of one sequence with its special tokens.
 
     `second_segment_start`: index of the first token of segment 1 where the model has token_type_ids, else None.
@@ -98,8 +96,7 @@ class CustomPooling:
     params: Any
 
 
-@dataclass(frozen=True, slots=True)
-class EngineInput:
+class EngineInput(NamedTuple):
     """One sequence for the engine: what vLLM calls a request.
 
     `token_ids`: plain ints, 0 <= id < vocabulary, at most the model's usable length, never empty.
@@ -192,8 +189,7 @@ class Refusal:
     ttl_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(NamedTuple):
     """A task's answer, before it becomes bytes. `results`: the elements of the contract's `results`, in its order."""
 
     results: list[dict[str, Any]]
@@ -210,8 +206,7 @@ class Later(Generic[_T]):
     work: Callable[[], Awaitable[_T]]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One record to be produced."""
 
     key: bytes | None
@@ -219,8 +214,7 @@ class Message:
     headers: Headers
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreEntry:
+class ScoreEntry(NamedTuple):
     """One result for Redis. `value` is the same bytes as on the results topic and starts with status and source."""
 
     id: str
@@ -234,8 +228,7 @@ class ScoreEntry:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one record ended: a result, a dead letter, or both.
 
     `result` lacks only its timings, known when it is handed over. `code` is None for an answered request.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from tokenizers import Encoding, Tokenizer
 
@@ -28,8 +28,7 @@ _PROBES = ("one", "two three")
 _VOCABULARY_GLOBS = ("tokenizer.json", "vocab*", "*.model")
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(NamedTuple):
     """One text's token ids, without special tokens. The tokenizer's own object builds its list anew at every look."""
 
     ids: list[int]

@@ -6,8 +6,8 @@ All texts of the batch go through the tokenizer in one call. Every fault stays w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, Task, TextEncoder
@@ -24,8 +24,7 @@ EXPIRED = "the deadline passed before the request could enter the engine"
 Outcome = Prepared | Refusal | Later[Prepared | Refusal]
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
+class _Parsed(NamedTuple):
     request: ScoringRequest
     task: Task
     texts: list[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, PairPrompt, TextEncoder
@@ -59,7 +58,7 @@ class ByPrompt:
         if self._block_tokens:
             shared = len(head) // self._block_tokens * self._block_tokens
             first, *others = prepared.inputs
-            prepared.inputs = [first, *(replace(one, shared_prefix_tokens=shared) for one in others)]
+            prepared.inputs = [first, *(one._replace(shared_prefix_tokens=shared) for one in others)]
         return prepared
 
     def scores(self, prepared: Prepared, outputs: Sequence[EngineOutput], scale: Scale) -> Scores:

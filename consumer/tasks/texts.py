@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from consumer.errors import RecordRejected
 from consumer.interfaces import EncodedText, TextEncoder
@@ -75,7 +74,7 @@ class Texts:
         """The sequence, if the model did not cut it or may; a cap that the caller asked for always may."""
         if sequence.truncated and not self.may_cut(truncate=truncate):
             return self.does_not_fit(len(capped.ids))
-        return replace(sequence, truncated=True) if capped is not encoded else sequence
+        return sequence._replace(truncated=True) if capped is not encoded else sequence
 
     def may_cut(self, *, truncate: bool | None) -> bool:
         """Whether a text that does not fit is cut; `truncate` as in the request."""

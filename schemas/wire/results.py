@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -40,8 +39,7 @@ class ModelNames(NamedTuple):
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class SealedResult:
+class SealedResult(NamedTuple):
     """A result's bytes around the place of its timings.
 
     `head` begins with schema, status and source, all within its first 512 bytes.

@@ -35,7 +35,7 @@ class PlacingEncoder(WordEncoder):
 
     def single(self, text: EncodedText, max_tokens: int) -> TokenSequence:
         sequence = super().single(text, max_tokens)
-        return replace(sequence, text_span=(1, len(sequence.ids) - 1))
+        return sequence._replace(text_span=(1, len(sequence.ids) - 1))
 
 
 def classify(*inputs, **more) -> ClassifyRequest:
