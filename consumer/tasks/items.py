@@ -40,9 +40,8 @@ def prepare_items(
 
 def outcomes(prepared: Prepared, outputs: Sequence[EngineOutput]) -> dict[int, EngineOutput]:
     """Every item's index -> its output or why it has none, in the list's order."""
-    found: dict[int, EngineOutput] = dict(prepared.item_errors)
-    found.update(zip(prepared.plan, outputs, strict=True))
-    return dict(sorted(found.items()))
+    found: dict[int, EngineOutput] = dict(zip(prepared.plan, outputs, strict=True))
+    return dict(sorted((found | prepared.item_errors).items())) if prepared.item_errors else found
 
 
 def elements(

@@ -70,7 +70,12 @@ def logit_scores(prepared: Prepared, outputs: Sequence[EngineOutput], scale: Sca
 
 def scored(found: Mapping[int, EngineOutput], activate: Callable[[Float32s], Float32s]) -> Scores:
     """Outputs become scores, all in one call; what is not a number becomes its item's error."""
-    outputs = {index: output for index, output in found.items() if not isinstance(output, InputRejected)}
-    scores = activate(np.array(list(outputs.values()))) if outputs else ()
-    by_index = {index: score if isfinite(score) else NON_FINITE for index, score in zip(outputs, scores, strict=True)}
-    return {index: by_index.get(index, output) for index, output in found.items()}
+    outputs = [output for output in found.values() if not isinstance(output, InputRejected)]
+    scores = iter(activate(np.array(outputs)) if outputs else ())
+    return {
+        index: output if isinstance(output, InputRejected) else _finite(next(scores)) for index, output in found.items()
+    }
+
+
+def _finite(score: np.float32) -> np.float32 | InputRejected:
+    return score if isfinite(score) else NON_FINITE
