@@ -17,6 +17,9 @@ ALERTS = CHART / "files" / "alerts.yaml"
 _NOISE = ("title", "default", "writeOnly")
 """Titles repeat the names; Helm takes defaults from values.yaml, and the settings' from the worker."""
 
+_YAML_WORDS = {"on": True, "off": False}
+"""What Helm reads where somebody writes these words without quotes; a template turns them back."""
+
 
 def schema() -> dict[str, Any]:
     """JSON Schema of draft 7, the newest that every Helm 3 understands."""
@@ -105,4 +108,6 @@ def _cleaned(node: Any, *, names: bool = False) -> Any:
             return {"type": [kind, "null"], **rest, **kept}
     if kept.get("format") == "password":
         del kept["format"]
+    if said := [is_ for word, is_ in _YAML_WORDS.items() if word in kept.get("enum", ())]:
+        kept |= {"enum": [*kept["enum"], *said], "type": [kept["type"], "boolean"]}
     return kept

@@ -165,6 +165,15 @@ def test_a_pod_has_as_many_workers_as_its_gpus_allow(gpus: int, per_gpu: int, sp
     assert worker_settings(objects)["workers"] == {"count": workers}
 
 
+def test_on_and_off_need_no_quotes_in_values() -> None:
+    """Helm reads them as booleans, and the worker means the words."""
+    words = {"workers": {"mps": True}, "redis": {"notify": False}}
+    objects = render(MINIMAL, values={"workersPerGpu": 2, "config": words})
+    settings = worker_settings(objects)
+    assert (settings["workers"]["mps"], settings["redis"]["notify"]) == ("on", "off")
+    assert pod(objects)["terminationGracePeriodSeconds"] == 116
+
+
 def test_secrets_come_as_variables_and_files_of_secrets_that_exist() -> None:
     objects = render(EVERYTHING)
     named = {

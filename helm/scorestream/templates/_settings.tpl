@@ -1,7 +1,17 @@
 {{/* The worker's settings in force, as YAML: those of `config` over the worker's own defaults. */}}
 {{- define "scorestream.settings" -}}
 {{- $defaults := .Files.Get "files/settings-defaults.yaml" | fromYaml -}}
-{{- mustMergeOverwrite $defaults (deepCopy .Values.config) | toYaml -}}
+{{- mustMergeOverwrite $defaults (include "scorestream.given" . | fromYaml) | toYaml -}}
+{{- end -}}
+
+{{/* `config`, with the words on and off where YAML made booleans of them. */}}
+{{- define "scorestream.given" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- range $section, $name := dict "workers" "mps" "redis" "notify" -}}
+{{- $value := dig $section $name "" $config -}}
+{{- if kindIs "bool" $value }}{{ $_ := set (get $config $section) $name (ternary "on" "off" $value) }}{{ end -}}
+{{- end -}}
+{{- toYaml $config -}}
 {{- end -}}
 
 {{/* The value at a dotted path of a tree: (dict "tree" .Values.config "path" "kafka.security.ca_file"); else nothing. */}}
@@ -65,7 +75,7 @@ SCORESTREAM_{{ . | replace "." "__" | upper }}
 
 {{/* What the worker reads: `config`, and what the chart knows better. */}}
 {{- define "scorestream.config" -}}
-{{- $config := deepCopy .Values.config -}}
+{{- $config := include "scorestream.given" . | fromYaml -}}
 {{- $workers := dict "count" (int (include "scorestream.workers" .)) -}}
 {{- $_ := set $config "workers" (merge $workers (default dict $config.workers)) -}}
 {{- toYaml $config -}}
