@@ -24,6 +24,7 @@ from consumer.sections import OffsetReset
 from tests.contract.clusters import MAX_MESSAGE_BYTES, OPERATION_SECONDS, BrokerCluster, Receiver
 from tests.contract.test_record_source import fetch_until, joined
 from tests.services.kafka import KafkaNode
+from tests.services.process import wait_until
 
 CRC_OFFSET, ATTRIBUTES_OFFSET = 17, 21
 BUSY_SECONDS = 25.0
@@ -54,7 +55,7 @@ async def own_kafka(tmp_path: Path) -> AsyncIterator[KafkaNode]:
     node = KafkaNode(tmp_path)
     await node.start()
     yield node
-    await node.stop()
+    await node.kill()
 
 
 async def test_an_undecodable_record_is_handed_over_as_its_place_alone(
@@ -169,6 +170,7 @@ async def test_a_cancelled_write_is_followed_by_ordered_ones(cluster: BrokerClus
 async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: KafkaNode) -> None:
     cluster = BrokerCluster(own_kafka.bootstrap_servers)
     await cluster.create(1)
+    before = clients_tasks()
     for vanish in (own_kafka.freeze, own_kafka.kill):
         source, receiver, writer = KafkaSource(cluster.kafka, 2.0), Receiver(), cluster.results()
         await joined(source, receiver, 1)
@@ -182,11 +184,17 @@ async def test_leaving_is_bounded_when_the_broker_is_frozen_or_gone(own_kafka: K
         assert time.monotonic() - began < BUSY_SECONDS
         if vanish == own_kafka.freeze:
             own_kafka.thaw()
-    left = {repr(task.get_coro()) for task in asyncio.all_tasks()}
-    assert not {name for name in left if "Coordinator" in name or "Fetcher" in name or "Sender" in name}
+    await wait_until(lambda: not clients_tasks() - before, "the clients' tasks have ended")
+
+
+def clients_tasks() -> set[asyncio.Task[Any]]:
+    """What aiokafka's consumers and producers run beside their callers, and has not ended."""
+    parts = ("Coordinator", "Fetcher", "Sender")
+    return {task for task in asyncio.all_tasks() if any(part in repr(task.get_coro()) for part in parts)}
 
 
 async def test_leaving_does_not_raise_while_the_client_pauses_after_a_failed_fetch(cluster: BrokerCluster) -> None:
+    before = clients_tasks()
     source, receiver = KafkaSource(cluster.kafka, 2.0), Receiver()
     await joined(source, receiver, 2)
     await fetch_until(source, receiver, lambda: len(receiver.next_offsets) == 2)
@@ -203,7 +211,7 @@ async def test_leaving_does_not_raise_while_the_client_pauses_after_a_failed_fet
     consumer._client.send = refuse_fetches
     await failing.wait()
     await source.leave()
-    assert not [task for task in asyncio.all_tasks() if "Fetcher" in repr(task.get_coro())]
+    await wait_until(lambda: not clients_tasks() - before, "the client's tasks have ended")
 
 
 async def test_a_topic_limit_lowered_while_running_holds_the_lane(kafka: KafkaNode) -> None:

@@ -179,23 +179,24 @@ async def test_a_token_serves_to_its_end_when_there_is_no_other_to_be_had(monkey
 async def test_a_provider_that_never_returns_costs_one_thread_and_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection_tokens, "TOKEN_SECONDS", 0.05)
     let_go = Event()
-    threads = threading.active_count()
+    threads: list[threading.Thread] = []
 
     def hang() -> tuple[str, float]:
+        threads.append(threading.current_thread())
         let_go.wait()
         raise SystemExit
 
     tokens = Tokens(hang, {})
-    with pytest.raises(TokenUnavailable, match=r"no answer in 0\.05 s"):
-        await tokens.token()
+    with monkeypatch.context() as impatient:
+        impatient.setattr(connection_tokens, "TOKEN_SECONDS", 0.05)
+        with pytest.raises(TokenUnavailable, match=r"no answer in 0\.05 s"):
+            await tokens.token()
     for _ in range(3):
         with pytest.raises(TokenUnavailable, match="an earlier call has not returned yet"):
             await tokens.token()
-    assert threading.active_count() == threads + 1
     let_go.set()
-    await wait_until(lambda: threading.active_count() == threads, "the thread's end")
+    await wait_until(lambda: [one.is_alive() for one in threads] == [False], "the end of the one thread")
     with pytest.raises(TokenUnavailable, match="the provider raised SystemExit"):
         await tokens.token()
 
