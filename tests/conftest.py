@@ -63,7 +63,7 @@ async def kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kafka
     node = KafkaNode(tmp_path_factory.mktemp("kafka"))
     await node.start()
     yield node
-    await node.stop()
+    await node.kill()
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -28,7 +28,7 @@ async def own_kafka(tmp_path: Path) -> AsyncIterator[KafkaNode]:
     node = KafkaNode(tmp_path)
     await node.start()
     yield node
-    await node.stop()
+    await node.kill()
 
 
 @pytest_asyncio.fixture

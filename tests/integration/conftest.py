@@ -35,7 +35,7 @@ async def quick(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Quick
     await node.start()
     async with KafkaProxy(proxied_port + 1, proxied_port) as proxy:
         yield QuickKafka(node, proxy)
-    await node.stop()
+    await node.kill()
 
 
 @pytest.fixture(scope="session")

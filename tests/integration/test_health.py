@@ -205,7 +205,7 @@ async def test_without_its_broker_the_worker_is_unready_and_alive_and_comes_back
         await publish(kafka, "requests", "good")
         await read_topic(kafka.bootstrap_servers, "results", 1)
         assert await worker.stop() == 0
-    await kafka.stop()
+    await kafka.kill()
 
 
 async def test_a_rebalance_leaves_everyone_ready_and_a_worker_without_partitions_is_ready_too(

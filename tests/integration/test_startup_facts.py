@@ -48,7 +48,7 @@ async def test_looking_creates_no_topic(tmp_path: Path) -> None:
             assert isinstance(facts, KafkaFacts)
             assert facts.topics == {}
     finally:
-        await node.stop()
+        await node.kill()
 
 
 async def test_the_embedded_broker_is_understood(embedded: EmbeddedNode, topics: CreateTopics) -> None:

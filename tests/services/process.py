@@ -127,7 +127,10 @@ class ServerProcess:
             raise self._failed(f"did not stop within {STOPPING_SECONDS:g} s") from None
 
     async def kill(self) -> None:
-        """SIGKILL, as the kernel's out-of-memory killer would; returns when the process is gone."""
+        """SIGKILL, as the kernel's out-of-memory killer would; returns when the process is gone.
+
+        Also the end of a test, where nothing is asked of the server any more: a broker takes seconds to stop in order.
+        """
         if self._process is not None:
             self._process.kill()
             await self._wait(STOPPING_SECONDS)

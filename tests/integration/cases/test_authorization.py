@@ -32,7 +32,7 @@ async def guarded_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
     node = KafkaNode(tmp_path_factory.mktemp("guarded"), {"group.min.session.timeout.ms": "1000"} | AUTHORIZER)
     await node.start()
     yield node
-    await node.stop()
+    await node.kill()
 
 
 class Guarded:

@@ -42,7 +42,7 @@ async def relayed_kafka(
     await node.start()
     async with Relay(relay_port, relayed_port) as relay:
         yield node, relay, f"127.0.0.1:{relay_port}"
-    await node.stop()
+    await node.kill()
 
 
 def requested_ms(result: ConsumerRecord) -> int:

@@ -24,7 +24,7 @@ async def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
     node = SecuredKafka(tmp_path_factory.mktemp("secured-kafka"), quick | reauthentication)
     await node.start()
     yield node
-    await node.stop()
+    await node.kill()
 
 
 @pytest_asyncio.fixture(scope="session")
