@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,33 +62,34 @@ async def rehearse(
 
 async def _suffer(scene: Scene, incident: Incident, outcome: Outcome) -> None:
     """Until everything that has to be seen was seen."""
-    began = time.monotonic()
+    began, urls = time.monotonic(), set[str]()
 
     async def watch(name: str) -> None:
-        labels = incident.labels if name == incident.alerts[0] else ()
-        await scene.until(lambda: _fires(scene, name, labels), f"{name} fires with {dict(labels)}")
+        labels = set(incident.labels if name == incident.alerts[0] else ())
+
+        async def fires() -> bool:
+            found = [one for one in await scene.prometheus.firing() if one.name == name]
+            urls.update(one.annotations.get("runbook_url", "") for one in found)
+            return any(labels <= set(one.labels.items()) for one in found)
+
+        await scene.until(fires, f"{name} fires with {dict(labels)}")
         outcome.fired[name] = time.monotonic() - began
 
     async with asyncio.TaskGroup() as watching:
         for name in incident.alerts:
             watching.create_task(watch(name))
-        for path, conditions in (("/readyz", incident.ready), ("/livez", incident.live)):
-            watching.create_task(_says(scene, path, set(conditions)))
-    alerts = [alert for alert in await scene.prometheus.firing() if alert.name in incident.alerts]
-    outcome.wrong += judged_runbook((alert.annotations.get("runbook_url", "") for alert in alerts), incident.named)
-
-
-async def _fires(scene: Scene, name: str, labels: Iterable[tuple[str, str]]) -> bool:
-    return any(
-        set(labels) <= set(alert.labels.items()) for alert in await scene.prometheus.firing() if alert.name == name
-    )
+    # Not before: then a pod has said what it says of this incident.
+    for path, conditions in (("/readyz", incident.ready), ("/livez", incident.live)):
+        await _says(scene, path, set(conditions))
+    outcome.wrong += judged_runbook(urls, incident.named)
 
 
 async def _says(scene: Scene, path: str, conditions: set[str]) -> None:
-    """Some pod says all of them; without any, every pod that is asked once says that all is well."""
+    """Some pod says all of them; without any, every pod says that all is well."""
 
     async def said() -> bool:
-        return any([conditions <= await pod.conditions(path) for pod in scene.pods])
+        told = [await pod.conditions(path) for pod in scene.pods]
+        return any(conditions <= one for one in told) if conditions else not any(told)
 
     await scene.until(said, f"{path} says {sorted(conditions) or 'that all is well'}")
 
@@ -103,11 +104,11 @@ def _judge_pages(incident: Incident, fired: dict[str, str], outcome: Outcome) ->
     ]
 
 
-def judged_runbook(urls: Iterable[str], named: Sequence[str]) -> list[str]:
-    """What is wrong: a URL that leads nowhere, or sections that do not speak of what they should."""
+def judged_runbook(urls: Collection[str], named: Sequence[str]) -> list[str]:
+    """What is wrong: URLs that lead nowhere, or sections that do not speak of what they should."""
     sections = _sections(RUNBOOK.read_text())
     wrong, text = [], ""
-    for url in urls:
+    for url in sorted(urls):
         page, _, anchor = url.partition("#")
         if page != RUNBOOK_URL or anchor not in sections:
             wrong.append(f"runbook_url {url!r} leads nowhere")
@@ -116,7 +117,7 @@ def judged_runbook(urls: Iterable[str], named: Sequence[str]) -> list[str]:
 
 
 def _sections(page: str) -> dict[str, str]:
-    """Anchor -> text, of each heading of the third level."""
+    """Anchor -> text, of each heading."""
     parts = re.split(r"^#+ (.+)$", page, flags=re.MULTILINE)[1:]
     return {title.lower(): text.replace("\n", " ") for title, text in zip(parts[::2], parts[1::2], strict=True)}
 

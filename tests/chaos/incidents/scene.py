@@ -47,7 +47,7 @@ SETTINGS: dict[str, object] = {
 """What is far from its default in the drill only so that an incident shows within seconds."""
 SCRAPE_SECONDS = 2
 """Also the time that a scrape may take: one that fails begins the time anew for which an alert waits."""
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 400.0
 LOOK_SECONDS = 0.5
 
 
