@@ -10,6 +10,8 @@ from tests.chaos.load import BAD, Mix
 
 SYMPTOMS = frozenset({"ScorestreamNotReady", "ScorestreamNothingAnswered"})
 """Pages that say that something is wrong, whatever it is; the alert of the cause is beside them."""
+AWAY = SYMPTOMS | {"ScorestreamDown", "ScorestreamAbsent"}
+"""Also of a worker that ends, where the machine takes long to start the next one."""
 NONSENSE = Mix(good=BAD[0], bad=BAD)
 
 
@@ -136,7 +138,7 @@ CATALOGUE = (
         name="stuck-partition",
         strike=strikes.stuck,
         alerts=("ScorestreamPartitionStuck",),
-        beside=SYMPTOMS | {"ScorestreamRestarts"},
+        beside=AWAY | {"ScorestreamRestarts"},
         named=("offset",),
         ready=("lane_stuck",),
         live=("lane_stuck",),
@@ -161,13 +163,14 @@ CATALOGUE = (
         name="engine-dies-twice",
         strike=strikes.asked("!die"),
         alerts=("ScorestreamExited", "ScorestreamEngineDied", "ScorestreamDeadLetters"),
+        beside=AWAY,
         named=("the second time",),
     ),
     Incident(
         name="engine-dies-again-and-again",
         strike=strikes.poisoned_again_and_again,
         alerts=("ScorestreamRestarts", "ScorestreamEngineDied"),
-        beside=SYMPTOMS | {"ScorestreamDown", "ScorestreamAbsent"},
+        beside=AWAY,
         named=("the engine died twice",),
         ready=("not_running",),
     ),
@@ -212,6 +215,7 @@ CATALOGUE = (
         name="worker-killed",
         strike=processes.killed,
         alerts=("ScorestreamExited",),
+        beside=AWAY,
         named=("short of memory",),
         setting=Setting(pods=2),
     ),
@@ -273,7 +277,7 @@ CATALOGUE = (
         name="retention-outran",
         strike=strikes.retention_outran,
         alerts=("ScorestreamRecordsLost",),
-        beside=frozenset({"ScorestreamDown"}),
+        beside=AWAY,
         named=("retention.ms",),
     ),
 )
