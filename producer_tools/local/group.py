@@ -1,40 +1,57 @@
-"""When the workers that a tool has started share the topic among them."""
+"""When the workers that a tool has started share the topic among them, on the embedded broker."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.group import LeaveGroupRequest
 
 from producer_tools.console import ToolFailure
 
 GROUP_ID = "scorestream-bench"
 JOIN_SECONDS = 120.0
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 _STABLE = "Stable"
 
 
-async def until_joined(bootstrap_servers: str, group_id: str, members: int) -> None:
-    """Return when the group has so many members and gives its partitions to them.
+class _Group(NamedTuple):
+    state: str
+    members: Sequence[str]
 
-    A worker that runs may still be joining. Under load that would be a rebalance in which the others commit, which the
-    embedded broker (0.2.3) refuses: aiokafka then joins under a new name, and the broker waits for the old one forever.
-    Raises ToolFailure when it takes too long, KafkaError.
+
+async def until_joined(bootstrap_servers: str, group_id: str, workers: int) -> None:
+    """Return when so many workers are the group's members and have their partitions.
+
+    A worker that runs may still be joining: a rebalance, in which the others commit. The embedded broker (0.2.3)
+    refuses that, aiokafka then joins under a new name, and the broker waits for the old one forever. So where it lists
+    more members than there are workers, all are put out, and join anew. Raises ToolFailure when it takes too long,
+    KafkaError.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
     await admin.start()
     try:
         async with asyncio.timeout(JOIN_SECONDS):
-            while await _stands(admin, group_id) != (_STABLE, members):  # noqa: ASYNC110 -- brokers do not tell
+            while (group := await _look(admin, group_id)).state != _STABLE or len(group.members) != workers:
+                if len(group.members) > workers:
+                    await _put_out(admin, group_id, group.members)
                 await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
-        raise ToolFailure(f"{members} workers did not join the group within {JOIN_SECONDS:g} s") from None
+        raise ToolFailure(f"{workers} workers did not join the group within {JOIN_SECONDS:g} s") from None
     finally:
         await admin.close()
 
 
-async def _stands(admin: AIOKafkaAdminClient, group_id: str) -> tuple[str, int]:
-    """The group's state, and how many members it has."""
+async def _look(admin: AIOKafkaAdminClient, group_id: str) -> _Group:
     [answer] = await admin.describe_consumer_groups([group_id])
-    [(_error, _group, state, _type, _protocol, members, *_)] = answer.groups
-    return state, len(members)
+    [(_error, _name, state, _type, _protocol, members, *_)] = answer.groups
+    return _Group(state, [member[0] for member in members])
+
+
+async def _put_out(admin: AIOKafkaAdminClient, group_id: str, members: Sequence[str]) -> None:
+    # The client has no call of its own for it.
+    coordinator = await admin.find_coordinator(group_id)
+    for member in members:
+        await admin._send_request(LeaveGroupRequest(group_id, member), coordinator)  # noqa: SLF001

@@ -7,9 +7,15 @@ import re
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer
+
+from producer_tools.kafka import create_topics
+from producer_tools.local.group import until_joined
+from producer_tools.local.services import embedded_services
 
 SCRIPTED = {"SCORESTREAM_ENGINE__KIND": "scripted", "SCORESTREAM_ENGINE__MODEL": "embedding"}
 TOOL = [sys.executable, "-m", "consumer.cli"]
@@ -143,3 +149,16 @@ async def test_a_suite_goes_on_where_it_was_broken_off_and_tells_which_targets_w
     assert [one["deployment"] for one in report["measurements"]] == ["quick", "slow"]
     assert [one["met"] for one in report["targets"]] == [False, True, None]
     assert report["targets"][1]["measured"] == 0
+
+
+async def test_workers_that_join_one_after_the_other_on_the_embedded_broker_share_the_topic(tmp_path: Path) -> None:
+    """Of itself it would wait forever for the first one, whose commit it refuses when the second one comes."""
+    async with embedded_services(tmp_path) as services, AsyncExitStack() as running:
+        await create_topics(services.bootstrap_servers, ["t"], partitions=4)
+        members: list[AIOKafkaConsumer] = []
+        for number in (1, 2):
+            members.append(AIOKafkaConsumer("t", bootstrap_servers=services.bootstrap_servers, group_id="g"))
+            running.push_async_callback(members[-1].stop)
+            async with asyncio.timeout(100):
+                await asyncio.gather(members[-1].start(), until_joined(services.bootstrap_servers, "g", number))
+        assert [len(one.assignment()) for one in members] == [2, 2]
