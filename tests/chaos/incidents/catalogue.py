@@ -232,6 +232,7 @@ CATALOGUE = (
         name="membership-lost",
         strike=processes.frozen_for_a_session,
         alerts=("ScorestreamMembershipLost",),
+        beside=AWAY,
         named=("frozen",),
         setting=Setting(pods=2),
     ),

@@ -32,7 +32,7 @@ async def frozen(scene: Scene) -> AsyncIterator[None]:
 @asynccontextmanager
 async def frozen_for_a_session(scene: Scene) -> AsyncIterator[None]:
     async with frozen(scene):
-        await asyncio.sleep(9)
+        await asyncio.sleep(13)
     yield
 
 

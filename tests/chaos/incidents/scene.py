@@ -28,19 +28,19 @@ PARTITIONS = 4
 REQUESTS_PER_SECOND = 20.0
 GOOD = Mix(good=b'{"id":"ID","task":"score","query":"query ID","document":"some words"}')
 CLIENT, CLIENT_SECRET, TOKEN_SECONDS = "client", "client-secret", 5.0
-REAUTHENTICATION_SECONDS = 5
+REAUTHENTICATION_SECONDS = 15
 """A connection lasts no longer, so that a refused credential shows soon; production has minutes."""
 BROKER = {
     "listener.name.sasl_ssl.connections.max.reauth.ms": str(1000 * REAUTHENTICATION_SECONDS),
     "group.min.session.timeout.ms": "1000",
 }
 SETTINGS: dict[str, object] = {
-    "kafka.session_timeout_seconds": 6,
-    "kafka.heartbeat_interval_seconds": 2,
-    "kafka.rebalance_timeout_seconds": 20,
-    "kafka.request_timeout_seconds": 25,
-    "kafka.delivery_timeout_seconds": 5,
-    "commit.timeout_seconds": 1,
+    "kafka.session_timeout_seconds": 10,
+    "kafka.heartbeat_interval_seconds": 3,
+    "kafka.rebalance_timeout_seconds": 30,
+    "kafka.request_timeout_seconds": 35,
+    "kafka.delivery_timeout_seconds": 8,
+    "commit.timeout_seconds": 2,
     "shutdown.revoke_seconds": 4,
     "shutdown.drain_seconds": 5,
 }
