@@ -120,8 +120,11 @@ async def one_of_several_never_starts(scene: Scene) -> AsyncIterator[None]:
     await scene.until(next_one, "the worker is started again")
     successor = (await pod.workers())[1]
     os.kill(successor, signal.SIGSTOP)
-    yield
-    os.kill(successor, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        # Frozen it would outlast its supervisor.
+        os.kill(successor, signal.SIGCONT)
 
 
 async def _is_ready(scene: Scene) -> bool:
