@@ -3,17 +3,22 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
+import pytest
 from aiokafka import AIOKafkaProducer
 
+from tests.chaos.fleet import engine_process
 from tests.conftest import CreateTopics
 from tests.integration.test_worker_scripted import worker_settings
 from tests.services.kafka import KafkaNode
+from tests.services.process import wait_until
 from tests.services.reading import read_topic
 from tests.services.redis import RedisNode
 from tests.services.worker import WorkerProcess
+
+# Two starts of an engine.
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 
 
 async def test_a_killed_engine_is_replaced_in_place_and_nothing_is_lost_or_dead_lettered(
@@ -34,8 +39,9 @@ async def test_a_killed_engine_is_replaced_in_place_and_nothing_is_lost_or_dead_
     await publish(kafka, names["requests"], 0, 40)
     await read_topic(kafka.bootstrap_servers, names["results"], 40)
     await publish(kafka, names["requests"], 40, 400)
+    await wait_until(lambda: engine_process(worker.pid) is not None, "the engine has taken its name")
     os.kill(engine_process(worker.pid), signal.SIGKILL)
-    results = await read_topic(kafka.bootstrap_servers, names["results"], 440, timeout_seconds=240)
+    results = await read_topic(kafka.bootstrap_servers, names["results"], 440, timeout_seconds=600)
     assert await worker.stop() == 0
     assert any(event["event"] == "engine restarted" for event in worker.events())
     answers = [json.loads(record.value) for record in results]
@@ -54,18 +60,3 @@ async def publish(kafka: KafkaNode, topic: str, first: int, count: int) -> None:
         value = json.dumps({"id": f"e{number}", "task": "embed", "input": f"text number {number} of many"}).encode()
         await producer.send(topic, value, partition=number % 2)
     await producer.stop()
-
-
-def engine_process(worker_pid: int) -> int:
-    """The pid of vLLM's EngineCore below the worker; it may need a moment to take its name."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                command = (folder / "cmdline").read_text()
-            except OSError:
-                continue
-            if parent == worker_pid and "EngineCore" in command:
-                return int(folder.name)
-    raise AssertionError("no EngineCore below the worker")
