@@ -56,6 +56,11 @@ def confirmed_position(consumer: AIOKafkaConsumer, partition: TopicPartition) ->
     return None if state is None or state.highwater is None else position(consumer, partition)
 
 
+def has_prefetched(consumer: AIOKafkaConsumer, partition: TopicPartition) -> bool:
+    """Whether getmany() has something of this partition without waiting: records, or an error to raise."""
+    return partition in consumer._fetcher._records
+
+
 async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPartition]) -> dict[TopicPartition, str]:
     """The metadata of committed offsets; the public committed() returns the offset alone."""
     committed = await consumer._coordinator.fetch_committed_offsets(partitions)

@@ -85,7 +85,7 @@ class KafkaReader:
         """
         count = 0
         for partition, limit in room.items():
-            if limit and partition in self.owned:
+            if limit and partition in self.owned and self._has_news(partition):
                 came = await self._ask([partition], limit, 0, receive)
                 count += came
                 if came:
@@ -102,6 +102,10 @@ class KafkaReader:
         else:
             count = await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
         return count
+
+    def _has_news(self, partition: TopicPartition) -> bool:
+        """Records, an error, or a first position; to ask without them costs as much."""
+        return partition not in self._positions or kafka_internals.has_prefetched(self._consumer, partition)
 
     async def _ask(self, partitions: list[TopicPartition], limit: int, wait_seconds: float, receive: Receive) -> int:
         if not self._suspects.isdisjoint(partitions):
