@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 import torch
 
 from consumer.adapters.vllm_outputs import engine_outputs
-from consumer.adapters.vllm_versions import REFUSALS, AsyncLLM, copy_request, output_problem, params_of
+from consumer.adapters.vllm_versions import REFUSALS, AsyncLLM, copy_request, output_problem, params_of, sender_of
 from consumer.records import CustomPooling, EngineInput, EngineOutput, InputRejected, Pooling, Step
 from consumer.sections import EngineClient
 from schemas.errors import ErrorCode
@@ -140,8 +140,8 @@ class EngineCoreClient:
     def __init__(self, llm: AsyncLLM, supported_tasks: Any) -> None:
         core = llm.engine_core
         # Looked up now: a release that lacks one of them is to show it before the first record.
-        self._add, self._abort, self._next_outputs = (
-            core.add_request_async,
+        self._enter, self._abort, self._next_outputs = (
+            sender_of(core),
             core.abort_requests_async,
             core.get_output_async,
         )
@@ -160,7 +160,7 @@ class EngineCoreClient:
 
     @classmethod
     async def open(cls, llm: AsyncLLM) -> Self:
-        """Raises AttributeError where a release of vLLM lacks what it needs."""
+        """Raises AttributeError or ImportError where a release of vLLM lacks what it needs."""
         return cls(llm, await llm.get_supported_tasks())
 
     async def score(self, inputs: Sequence[EngineInput | InputRejected], entered: list[str]) -> list[EngineOutput]:
@@ -204,7 +204,7 @@ class EngineCoreClient:
             raise self._broken
         self._waiting[request.request_id] = batch, place, tokens
         self._waiting_tokens += tokens
-        await self._add(request)
+        await self._enter(request)
 
     def _request(self, one: EngineInput, now: float) -> Any | InputRejected:
         """Parameters are checked and completed by vLLM, for each kind of ours once."""
