@@ -118,8 +118,13 @@ async def test_an_empty_micro_batch_is_answered(engine: VllmEngine):
 
 
 async def test_ctrl_c_does_not_reach_the_engines_processes(engine: VllmEngine):
-    """The terminal sends SIGINT to every process of its group; here to each of the engine's."""
-    processes = [child for child in psutil.Process().children(recursive=True) if child.name().startswith(ENGINE_NAMES)]
+    """The terminal sends SIGINT to every process of its group; here to each of the engine's.
+
+    Those of forked engines, which other tests may have open, have another parent, and do not start as a worker's do.
+    """
+    spawned = [child for child in psutil.Process().children() if child.name().startswith(ENGINE_NAMES)]
+    family = [one for core in spawned for one in (core, *core.children(recursive=True))]
+    processes = [one for one in family if one.name().startswith(ENGINE_NAMES)]
     assert len(processes) >= 2
     for process in processes:
         process.send_signal(signal.SIGINT)
