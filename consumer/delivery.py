@@ -111,11 +111,11 @@ class Delivery:
             except DependencyUnavailable as unavailable:
                 if sink not in lane.holds:
                     log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
-                lane.holds.add(sink)
+                lane.holds[sink] = str(unavailable)
                 await asyncio.sleep(retry_seconds)
                 retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
             else:
                 if sink in lane.holds:
                     log.info("released", lane=repr(lane), sink=sink.value)
-                lane.holds.discard(sink)
+                lane.holds.pop(sink, None)
                 return

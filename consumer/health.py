@@ -201,8 +201,8 @@ class Health:
         if refusal := watched.commit_refusal():
             yield Reason(Condition.COMMITS_REFUSED, refusal)
         for lane in watched.lanes.values():
-            if lane.held_by:
-                yield Reason(Condition.LANE_HELD, f"{lane.held_by} holds {lane!r}")
+            for hold, why in lane.holds.items():
+                yield Reason(Condition.LANE_HELD, f"{hold.value} holds {lane!r}: {why}")
 
     def _note_places(self, watched: Watched) -> None:
         """Since when, in seconds that the loop ran, each lane's head is where it is and could move."""

@@ -65,7 +65,8 @@ class Lane:
         self.committed_records = 0
         self.charged_bytes = 0
         self.served_tokens = 0
-        self.holds: set[Hold] = set()
+        self.holds: dict[Hold, str] = {}
+        """What holds it now, and why."""
         self.notes_read = False
         self.breaker = breaker
         self._memory = memory

@@ -50,13 +50,13 @@ class Settlement:
             lane.try_again()
             if Hold.BREAKER not in lane.holds and outcome.code is not None:
                 self._tally.breaker_opens[outcome.code.value] += 1
-            lane.holds.add(Hold.BREAKER)
+            lane.holds[Hold.BREAKER] = f"too many answers are {outcome.code}"
             log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
         if lane.settle(item, outcome, now):
             self._emit_from(lane)
         if held:
-            lane.holds.discard(Hold.BREAKER)
+            lane.holds.pop(Hold.BREAKER, None)
             log.info("released by the breaker", lane=repr(lane), offset=item.offset)
             self._arrive(lane.items)
 

@@ -41,7 +41,7 @@ LAG = gauge(
 LAG_AGE = gauge(
     "lag_age_seconds",
     "How long ago the ends of the partitions were read.",
-    "Above 30 s: the broker does not answer, and lag is as old as that.",
+    "Above 60 s: the broker does not answer, and lag is as old as that.",
 )
 LAG_READS_FAILED = counter("lag_reads_failed", "Ends of partitions that could not be read.", "See lag_age_seconds.")
 IN_FLIGHT = gauge(
@@ -173,7 +173,7 @@ READY = gauge(
 CONDITION = gauge(
     "condition",
     "1 for each thing that /readyz or /livez says is wrong.",
-    "The table at the top of consumer/health.py says what each means, and whether the process then ends.",
+    "The table in operate.md says what each means, and whether the process then ends.",
     condition=tuple(condition.value for condition in Condition),
 )
 BUILD_INFO = gauge(

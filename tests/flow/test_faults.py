@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from consumer.item import HELD_BYTES_PER_RAW_BYTE
+from consumer.lane import Hold
 from tests.flow.conftest import MAX_FETCH_BYTES, World
 
 MakeWorld = Callable[..., World]
@@ -121,7 +122,7 @@ async def test_a_broken_deployment_holds_the_partition_instead_of_draining_it_in
     await world.until(lambda: lane.items[0].attempt > 3, "it was probed")
     assert held_at <= world.committed(0) < 105 + 10
     assert len(world.dead.records[0]) < 10
-    assert lane.held_by == "breaker"
+    assert lane.holds == {Hold.BREAKER: "too many answers are internal"}
     monkeypatch.setattr(task, "prepare", prepare)
     await world.until(lambda: world.committed(0) == 205, "it goes on after the repair")
     assert world.first_offsets(0) == list(range(205))

@@ -172,7 +172,7 @@ def test_how_long_a_head_has_not_moved_is_told_before_it_is_stuck_and_forgotten_
     deliver_head(lane)
     observed.pass_time(1)
     assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
-    lane.holds.add(Hold.REDIS)
+    lane.holds[Hold.REDIS] = "redis: no answer in 1 s"
     observed.pass_time(STUCK_SECONDS)
     assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
 
@@ -234,13 +234,14 @@ def test_a_held_lane_is_unready_by_name_and_never_stuck(observed: Observed, hold
     lane = observed.assign()
     receive(lane, 1)
     observed.pass_time(STUCK_SECONDS - 1)
-    lane.holds.add(hold)
+    lane.holds[hold] = "why"
     observed.pass_time(100 * STUCK_SECONDS)
     assert observed.not_live() == set()
     [reason] = observed.health.not_ready(observed.now)
     assert reason.condition is Condition.LANE_HELD
     assert reason.detail.startswith(f"{hold} holds <Lane requests[3]")
-    lane.holds.discard(hold)
+    assert reason.detail.endswith(": why")
+    lane.holds.pop(hold)
     observed.pass_time(STUCK_SECONDS)
     assert observed.not_ready() == set(), "the time under the hold does not count"
     observed.pass_time(2)
@@ -351,7 +352,7 @@ def test_without_a_coordinator_the_worker_is_alive_and_unready_for_any_time(obse
 
 
 def test_everything_that_is_wrong_is_told(observed: Observed) -> None:
-    observed.assign().holds.add("redis")
+    observed.assign().holds[Hold.REDIS] = "redis: no answer in 1 s"
     observed.standing = Standing.OUTSIDE
     observed.source_refusal = "group: not authorized"
     observed.commit_refusal = "no answer"
