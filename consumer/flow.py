@@ -88,11 +88,11 @@ class Flow:
         self._delivering: dict[Lane, asyncio.Task[None]] = {}
         self._accepting = True
         self._admission, self._settled, self._progress, self._stalled = Signal(), Signal(), Signal(), Signal()
-        self._suspects = Suspects()
-        self._fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
-        self._committer = Committer(ports.source, self.ledger, self._fence, self._suspects, self.telemetry.commit)
+        self.suspects = Suspects()
+        self.fence = StallFence(settings.kafka.session_timeout_seconds / 2, clock.monotonic())
+        self._committer = Committer(ports.source, self.ledger, self.fence, self.suspects, self.telemetry.commit)
         self._settlement = Settlement(answerer, clock, self.tally, self._emit_from, self._arrivals.add)
-        self._recovery = Recovery(ports.engine, self._suspects, self._committer, self._settlement)
+        self.recovery = Recovery(ports.engine, self.suspects, self._committer, self._settlement)
         self._delivery = Delivery(
             results=ports.results,
             dead_letters=ports.dead_letters,
@@ -105,8 +105,8 @@ class Flow:
             source=ports.source,
             ledger=self.ledger,
             committer=self._committer,
-            fence=self._fence,
-            suspects=self._suspects,
+            fence=self.fence,
+            suspects=self.suspects,
             telemetry=self.telemetry,
             progress=self._progress,
             stop_delivery=self._stop_delivery,
@@ -120,26 +120,6 @@ class Flow:
             self._intake = self._tasks.create_task(self._receive())
             for loop in (self._prepare, self._score, self._emit, self._commit, self._look):
                 self._tasks.create_task(loop())
-
-    @property
-    def in_engine(self) -> Collection[MicroBatch]:
-        """What the engine has and has not given back, whatever became of the lanes."""
-        return self._recovery.inside
-
-    @property
-    def commit_refusal(self) -> str | None:
-        """Why the broker did not take the last commit; None when it did."""
-        return self._fence.refusal
-
-    @property
-    def fenced(self) -> bool:
-        """Nothing is emitted until a commit is accepted: the process was frozen."""
-        return self._fence.closed
-
-    @property
-    def suspect_records(self) -> int:
-        """How many records were alone in the engine when it died, and are not answered yet."""
-        return len(self._suspects)
 
     # ------------------------------------------------------------------------------------------------- receive
 
@@ -181,9 +161,9 @@ class Flow:
             self._settlement.settle(item, self._answerer.refuse(item.record, attempt, prepared))
         elif not prepared.inputs:
             self._answered(item, attempt, self._answerer.answer(item.record, attempt, prepared, ()))
-        elif self._suspects.recognise(item):
+        elif self.suspects.recognise(item):
             item.prepared = prepared
-            self._recovery.reject(item)
+            self.recovery.reject(item)
         else:
             item.lane.make_ready(item, prepared, self._clock.monotonic())
 
@@ -199,21 +179,21 @@ class Flow:
         while True:
             now = self._clock.monotonic()
             wait_seconds = self._former.wait_seconds(self.ledger.lanes.values(), self.window, now)
-            if wait_seconds != 0 or not self._recovery.engine_lives:
+            if wait_seconds != 0 or not self.recovery.engine_lives:
                 await self._admission.wait(wait_seconds or None)
                 continue
-            round_ = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
-            for item in round_.expired:
+            formed = self._former.form(self.ledger.lanes.values(), self.window, now, self._clock.unix_ms())
+            for item in formed.expired:
                 self._settlement.refuse(item, ErrorCode.EXPIRED, EXPIRED)
-            for batch in round_.batches:
+            for batch in formed.batches:
                 self._enter_engine(batch)
-            if not round_.batches and not round_.expired:
+            if not formed.batches and not formed.expired:
                 await self._admission.wait()
 
     def _enter_engine(self, batch: MicroBatch) -> None:
         """In one step with the look at whether the engine lives: what is inside when it dies is put back."""
         self.window.take(len(batch.inputs), batch.tokens)
-        self._recovery.inside.add(batch)
+        self.recovery.inside.add(batch)
         self.telemetry.micro_batch_sequences.observe(len(batch.inputs))
         self._tasks.create_task(self._score_batch(batch))
 
@@ -228,14 +208,14 @@ class Flow:
             with self.telemetry.engine.call(), self._ports.tracing.micro_batch(batch):
                 outputs = await self._ports.engine.submit(batch.inputs)
         except EngineDead as death:
-            await self._recovery.engine_died(batch, death)
+            await self.recovery.engine_died(batch, death)
             return
         except MicroBatchFailed as failure:
-            for half in self._recovery.divided(batch, failure):
+            for half in self.recovery.divided(batch, failure):
                 self._enter_engine(half)
             return
         finally:
-            self._recovery.inside.discard(batch)
+            self.recovery.inside.discard(batch)
             self.window.give_back(len(batch.inputs), batch.tokens)
             self._admission.notify()
         self.tally.scored_sequences += len(batch.inputs)
@@ -258,7 +238,7 @@ class Flow:
 
     async def engine_hangs(self, silence: EngineDead) -> None:
         """The engine lives and does not answer: as if it had died. Raises EngineDead when it may not be restarted."""
-        await self._recovery.replace_engine(silence)
+        await self.recovery.replace_engine(silence)
         self._admission.notify()
 
     def _answer(self, scored: Sequence[Scored]) -> list[Outcome | Later[Outcome]]:
@@ -270,7 +250,7 @@ class Flow:
         """From each lane's head, in order, one chunk at a time."""
         limits = self._settings.limits
         while True:
-            while not self._emitting or self._fence.look(self._clock.monotonic()):
+            while not self._emitting or self.fence.look(self._clock.monotonic()):
                 await self._settled.wait()
             lane = self._emitting.pop()
             chunk = lane.take_chunk(limits.chunk_records, limits.chunk_bytes, limits.max_uncommitted_records)
@@ -283,7 +263,7 @@ class Flow:
         out = hand_over(chunk, now, self._clock.unix_ms())
         await self._delivery.deliver(lane, out)
         lane.delivered(chunk)
-        self._suspects.delivered(chunk.items)
+        self.suspects.delivered(chunk.items)
         self._delivering.pop(lane, None)
         self.tally.delivered(chunk.items)
         self.telemetry.delivered(chunk.items, out.stages, now)
@@ -306,7 +286,7 @@ class Flow:
         """Whether this loop has stalled, and which held lane is to be tried again."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._fence.look(self._clock.monotonic()):
+            if self.fence.look(self._clock.monotonic()):
                 self._stalled.notify()
             self._settlement.probe(self.ledger.lanes.values())
 

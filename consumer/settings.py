@@ -12,12 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic_settings import SettingsConfigDict, SettingsError
 
 from consumer.errors import SettingsInvalid
 from consumer.sections import (
@@ -34,7 +29,7 @@ from consumer.sections import (
     ShutdownSettings,
     WorkersSettings,
 )
-from producer_tools.connections.settings_file import SettingsFileInvalid, file_source
+from producer_tools.connections.settings_file import FileSettings, SettingsFileInvalid
 
 _ROUNDING_SECONDS = 1e-6
 """Sums of decimal fractions are not exact."""
@@ -42,7 +37,7 @@ PREFIX = "SCORESTREAM_"
 """Of every setting's name in the environment."""
 
 
-class Settings(BaseSettings):
+class Settings(FileSettings):
     """All settings of the worker."""
 
     model_config = SettingsConfigDict(
@@ -63,19 +58,6 @@ class Settings(BaseSettings):
     commit: CommitSettings = CommitSettings()
     health: HealthSettings = HealthSettings()
     shutdown: ShutdownSettings = ShutdownSettings()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line (given as init arguments), environment, YAML file; in this order."""
-        del dotenv_settings, file_secret_settings
-        return (init_settings, env_settings, *file_source(settings_cls))
 
     @model_validator(mode="after")
     def check_together(self) -> Self:

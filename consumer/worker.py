@@ -109,9 +109,9 @@ class Worker:
                 source.failure,
                 source_refusal=source.refusal,
                 broker_away=source.unreachable,
-                commit_refusal=lambda: flow.commit_refusal,
+                commit_refusal=lambda: flow.fence.refusal,
                 engine_restarting=lambda: engine.restarting,
-                in_engine=lambda: flow.in_engine,
+                in_engine=lambda: flow.recovery.inside,
             )
             sampler = Sampler(flow, source.end_offsets, await asyncio.to_thread(gpu_reader), self._clock)
             self._exposition.observed = Observed(flow, engine, source, sampler, card, settings.limits)

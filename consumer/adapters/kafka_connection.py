@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
+import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
@@ -21,6 +22,8 @@ from producer_tools.connections.refusal import Refusal, Unreachable, why_all_ref
 
 _LOOK_SECONDS = 1.0
 """Between two looks; what has no answer takes longer."""
+
+log = structlog.get_logger()
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
@@ -44,6 +47,36 @@ async def refusals(kafka: KafkaSettings) -> list[Refusal]:
 
 class BrokersUnreachable(KafkaConnectionError):  # type: ignore[misc]  # aiokafka is untyped
     """No address answers. Any other error of a connection is a refusal."""
+
+
+class Hindrances:
+    """Why the broker was of no use when it was last asked, by what was asked for: the group, or reading."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, Exception] = {}
+
+    def note(self, what: str, error: Exception | None) -> None:
+        """None: it was of use. A change is logged, what stays the same is not."""
+        before = self._errors.pop(what, None)
+        if error is None:
+            if before is not None:
+                log.info("allowed again", what=what, before=repr(before))
+            return
+        self._errors[what] = error
+        if repr(before) != repr(error):
+            log.warning("tried again until it works", what=what, reason=repr(error))
+
+    def refused(self) -> str | None:
+        """In the broker's words; None when it refuses nothing."""
+        return "; ".join(f"{what}: {error!r}" for what, error in self._errors.items() if not _away(error)) or None
+
+    def unreachable(self) -> str | None:
+        """Why no broker answers; None when one does."""
+        return next((str(error) for error in self._errors.values() if _away(error)), None)
+
+
+def _away(error: Exception) -> bool:
+    return isinstance(error, BrokersUnreachable)
 
 
 class Connecting:

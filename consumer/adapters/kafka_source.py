@@ -23,7 +23,7 @@ from aiokafka.errors import (
 )
 
 from consumer.adapters import kafka_internals
-from consumer.adapters.kafka_connection import BrokersUnreachable, Connecting, follow_credentials
+from consumer.adapters.kafka_connection import Connecting, Hindrances, follow_credentials
 from consumer.adapters.kafka_consumer import new_consumer
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_reader import KafkaReader
@@ -68,11 +68,11 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._revoked: Listener
         self._assignment_stands = False
         self._member: tuple[int, str] | None = None
-        self._refusals: dict[str, Exception] = {}
+        self._hindrances = Hindrances()
         self._commits: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
-        self._connecting = Connecting(kafka, partial(self._note, "connecting"))
+        self._connecting = Connecting(kafka, partial(self._hindrances.note, "connecting"))
 
     async def join(self, assigned: Listener, revoked: Listener) -> None:
         """Connect and begin to join; `assigned` tells when the group has answered.
@@ -94,7 +94,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         kafka_internals.pace_metadata_updates(self._consumer)
         kafka_internals.heed_errors_of_whole_answers(self._consumer)
-        kafka_internals.outlive_refusals(self._consumer, self._passes, lambda: self._note("group", None))
+        kafka_internals.outlive_refusals(self._consumer, self._passes, lambda: self._hindrances.note("group", None))
         self._consumer.subscribe([self._kafka.request_topic], listener=self)
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -125,10 +125,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not _passes_by(error):
                 raise
             # Told once and then forgotten by the client, which goes on trying.
-            self._note("reading", error)
+            self._hindrances.note("reading", error)
             await asyncio.sleep(max(wait_seconds, _REFUSED_SECONDS))
             return 0
-        self._note("reading", None)
+        self._hindrances.note("reading", None)
         return count
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -212,12 +212,11 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
 
     def refusal(self) -> str | None:
         """What the broker refused when it was last asked, for the group or for reading; None when it does not."""
-        refused = (f"{what}: {error!r}" for what, error in self._refusals.items() if not _unreachable(error))
-        return "; ".join(refused) or None
+        return self._hindrances.refused()
 
     def unreachable(self) -> str | None:
         """Why no broker answers; None when one does."""
-        return next((str(error) for error in self._refusals.values() if _unreachable(error)), None)
+        return self._hindrances.unreachable()
 
     @property
     def skipped_records(self) -> int:
@@ -244,7 +243,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._reader.begin(frozenset(TopicPartition(*partition) for partition in assigned))
         self._assignment_stands = True
         self._member = (kafka_internals.generation(self._consumer), kafka_internals.member_id(self._consumer))
-        self._note("group", None)
+        self._hindrances.note("group", None)
         try:
             await self._assigned(self._reader.owned)
         except Exception as failure:  # noqa: BLE001  # raised by fetch
@@ -280,7 +279,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if not _passes_by(error):
             self._failure = error
             return False
-        self._note("group", error)
+        self._hindrances.note("group", error)
         await asyncio.sleep(_REFUSED_SECONDS)
         return True
 
@@ -290,17 +289,6 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             f"{self._kafka.group_id}, which has taken this one's place: give each worker an id of its own, made of its "
             "host and index for instance, or leave the setting empty"
         )
-
-    def _note(self, what: str, error: Exception | None) -> None:
-        """A change is logged, what stays the same is not."""
-        before = self._refusals.pop(what, None)
-        if error is None:
-            if before is not None:
-                log.info("allowed again", what=what, before=repr(before))
-            return
-        self._refusals[what] = error
-        if repr(before) != repr(error):
-            log.warning("tried again until it works", what=what, reason=repr(error))
 
     @asynccontextmanager
     async def _mapped_errors(self, operation: str) -> AsyncIterator[None]:
@@ -315,10 +303,6 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             if not _passes_by(error):
                 raise
             raise DependencyUnavailable("kafka", f"{operation}: {error!r}") from error
-
-
-def _unreachable(error: Exception) -> bool:
-    return isinstance(error, BrokersUnreachable)
 
 
 def _passes_by(error: Exception) -> bool:

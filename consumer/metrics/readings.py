@@ -109,7 +109,7 @@ def _engine(observed: Observed) -> Iterator[Reading]:
     yield Reading(work.SCORED_TOKENS, (), flow.tally.scored_tokens)
     yield Reading(work.ENGINE_DEATHS, (), engine.deaths)
     yield Reading(work.ENGINE_RESTARTS, (), engine.restarts)
-    yield Reading(work.SUSPECT_RECORDS, (), flow.suspect_records)
+    yield Reading(work.SUSPECT_RECORDS, (), len(flow.suspects))
     for gpu in observed.sampler.gpus:
         if gpu.utilization is not None:
             yield Reading(work.GPU_UTILIZATION, (gpu.name,), gpu.utilization)
@@ -154,7 +154,7 @@ def _group(flow: Flow) -> Iterator[Reading]:
     yield Reading(surroundings.COMMITS, ("ok",), telemetry.commit.succeeded)
     yield Reading(surroundings.COMMITS, ("refused",), telemetry.commit.failed)
     yield Reading(surroundings.COMMIT_DURATION, (), telemetry.commit.durations)
-    yield Reading(surroundings.FENCE_CLOSED, (), flow.fenced)
+    yield Reading(surroundings.FENCE_CLOSED, (), flow.fence.closed)
 
 
 def _sinks(flow: Flow) -> Iterator[Reading]:

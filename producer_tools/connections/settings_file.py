@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic_settings import BaseSettings, InitSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 CONFIG_VARIABLE = "SCORESTREAM_CONFIG"
 """Names the file in the environment."""
@@ -38,13 +38,26 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def file_source(settings: type[BaseSettings]) -> tuple[InitSettingsSource, ...]:
-    """The file that the environment names, as a source of these settings; none where it names none.
+class FileSettings(BaseSettings):
+    """Settings of the command line (init arguments), the environment, and the file that it names; in this order.
 
-    Raises SettingsFileInvalid.
+    Making them raises SettingsFileInvalid, beside what BaseSettings raises.
     """
-    file = os.environ.get(CONFIG_VARIABLE)
-    return (InitSettingsSource(settings, read_settings_file(Path(file))),) if file else ()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """See above; pydantic asks for them."""
+        del dotenv_settings, file_secret_settings
+        file = os.environ.get(CONFIG_VARIABLE)
+        named = (InitSettingsSource(settings_cls, read_settings_file(Path(file))),) if file else ()
+        return (init_settings, env_settings, *named)
 
 
 def read_settings_file(file: Path) -> dict[str, Any]:

@@ -6,10 +6,10 @@ The environment, as SCORESTREAM_KAFKA__SECURITY__PROTOCOL, goes before the YAML 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
+from pydantic_settings import SettingsConfigDict, SettingsError
 
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
-from producer_tools.connections.settings_file import file_source
+from producer_tools.connections.settings_file import FileSettings
 
 
 class _Kafka(BaseModel):
@@ -32,26 +32,13 @@ class _Redis(BaseModel):
     security: RedisSecurity = RedisSecurity()
 
 
-class _WorkerSettings(BaseSettings):
+class _WorkerSettings(FileSettings):
     """What the tools need of them; the rest is not looked at."""
 
     model_config = SettingsConfigDict(env_prefix="SCORESTREAM_", env_nested_delimiter="__", extra="ignore")
 
     kafka: _Kafka = _Kafka()
     redis: _Redis = _Redis()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Environment, YAML file; in this order, as the worker's."""
-        del init_settings, dotenv_settings, file_secret_settings
-        return (env_settings, *file_source(settings_cls))
 
 
 def kafka_security() -> KafkaSecurity:

@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from consumer.health import Condition
 from scripts.chart.schema import ALERTS, CHART
 from tests.chart.rendering import render
 
@@ -28,3 +29,8 @@ def test_every_alert_has_a_section_of_the_runbook_and_every_section_an_alert() -
     # As an alert's runbook_url and other sections name them.
     anchors = re.findall(r"\(#(scorestream\w+)\)", runbook)
     assert set(anchors) <= {section.lower() for section in sections}
+
+
+def test_the_runbook_says_what_each_reason_of_readyz_means() -> None:
+    runbook = (CHART.parent.parent / "docs" / "operate.md").read_text()
+    assert sorted(re.findall(r"^\| `(\w+)` \|", runbook, re.MULTILINE)) == sorted(one.value for one in Condition)

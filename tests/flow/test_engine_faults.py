@@ -87,9 +87,9 @@ async def test_a_suspect_that_hangs_while_its_partition_is_taken_away_does_not_k
     world = make_world(2)
     world.publish(1, 0, document="!hold")
     worker = await world.start(engine__restart_period_seconds=0.000001, shutdown__revoke_seconds=0.1)
-    await world.until(lambda: len(worker.flow.in_engine) == 1, "it is in the engine")
+    await world.until(lambda: len(worker.flow.recovery.inside) == 1, "it is in the engine")
     await worker.flow.engine_hangs(EngineDead("does not give it back"))
-    await world.until(lambda: len(worker.flow.in_engine) == 1, "it is there again, alone")
+    await world.until(lambda: len(worker.flow.recovery.inside) == 1, "it is there again, alone")
     other = await world.start()
     world.publish(10, 0)
     world.publish(10, 1)
@@ -99,7 +99,7 @@ async def test_a_suspect_that_hangs_while_its_partition_is_taken_away_does_not_k
         owner.engine.release()
     await world.until_all_committed()
     world.assert_complete_and_ordered()
-    assert (worker.flow.window.sequences, worker.flow.in_engine) == (0, set())
+    assert (worker.flow.window.sequences, worker.flow.recovery.inside) == (0, set())
 
 
 async def until_silent(worker: FlowWorker) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from tests.chaos.incidents.scene import Scene
+from tests.chaos.incidents.scene import SESSION_SECONDS, Scene
 from tests.chaos.incidents.strikes import repeated
 
 
@@ -32,7 +32,7 @@ async def frozen(scene: Scene) -> AsyncIterator[None]:
 @asynccontextmanager
 async def frozen_for_a_session(scene: Scene) -> AsyncIterator[None]:
     async with frozen(scene):
-        await asyncio.sleep(13)
+        await asyncio.sleep(1.3 * SESSION_SECONDS)
     yield
 
 

@@ -28,6 +28,7 @@ PARTITIONS = 4
 REQUESTS_PER_SECOND = 20.0
 GOOD = Mix(good=b'{"id":"ID","task":"score","query":"query ID","document":"some words"}')
 CLIENT, CLIENT_SECRET, TOKEN_SECONDS = "client", "client-secret", 5.0
+SESSION_SECONDS = 10
 REAUTHENTICATION_SECONDS = 15
 """A connection lasts no longer, so that a refused credential shows soon; production has minutes."""
 BROKER = {
@@ -35,7 +36,7 @@ BROKER = {
     "group.min.session.timeout.ms": "1000",
 }
 SETTINGS: dict[str, object] = {
-    "kafka.session_timeout_seconds": 10,
+    "kafka.session_timeout_seconds": SESSION_SECONDS,
     "kafka.heartbeat_interval_seconds": 3,
     "kafka.rebalance_timeout_seconds": 30,
     "kafka.request_timeout_seconds": 35,

@@ -92,6 +92,15 @@ def test_words_that_were_forgotten_have_the_same_tokens_again(
         assert len(minilm._words._ids) <= 3
 
 
+def test_words_are_not_remembered_where_their_tokens_are_not_the_texts(
+    minilm_embed: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As another release of the tokenizer's library may have it."""
+    monkeypatch.setattr(word_tokens.WordTokens, "encode", lambda _self, texts: [[1] for _ in texts])
+    encoded = ModelTokenizer(Tokenizer.from_file(str(minilm_embed / "tokenizer.json"))).encode(["in paris"])
+    assert [one.ids for one in encoded] == [[1999, 3000]]
+
+
 def test_an_added_token_of_two_words_is_found(minilm_embed: Path):
     tokenizer = Tokenizer.from_file(str(minilm_embed / "tokenizer.json"))
     tokenizer.add_tokens(["new york"])
