@@ -62,6 +62,8 @@ def bench(
     bootstrap_servers: options.BootstrapServers = options.BOOTSTRAP_SERVERS,
     request_topic: options.RequestTopic = options.REQUEST_TOPIC,
     result_topic: options.ResultTopic = options.RESULT_TOPIC,
+    redis_url: options.RedisUrl = options.REDIS_URL,
+    prefix: options.RedisPrefix = options.REDIS_PREFIX,
     out: Annotated[Path | None, typer.Option(help="Folder for report.json and report.html.")] = None,
     as_json: options.Json = False,
     config: options.Config = None,
@@ -106,7 +108,8 @@ def bench(
     async def measure() -> None:
         if existing:
             target = Target(options.brokers(bootstrap_servers), request_topic, result_topic)
-            show(await running_already.measure(chosen, mixes, target, group_id=group_id, pid=pid, note=say))
+            place = running_already.Place(target, group_id, options.redis_server(redis_url), prefix, pid)
+            show(await running_already.measure(chosen, mixes, place, say))
         else:
             report = resumed_report(chosen, out) if resume and out is not None else empty_report(chosen)
             await _measure_suite(chosen, mixes, parts, report, out, show)

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Iterable
 
-import redis.asyncio
 from aiokafka import AIOKafkaProducer
+from redis.asyncio.client import PubSub
 
 from producer_tools.bench.measurement import Kind, Measurement
 from producer_tools.bench.pipeline import Deployed
+from producer_tools.cache import connected
+from producer_tools.connections.redis import RedisClient, RedisServer
 from producer_tools.console import ToolFailure
 from producer_tools.histogram import Histogram
 
@@ -18,7 +20,13 @@ WAIT_SECONDS = 30.0
 
 
 async def measure_one_at_a_time(
-    deployed: Deployed, mix: str, requests: Iterable[tuple[str, bytes]], warmup: int, *, redis_url: str, prefix: str
+    deployed: Deployed,
+    mix: str,
+    requests: Iterable[tuple[str, bytes]],
+    warmup: int,
+    *,
+    server: RedisServer,
+    prefix: str,
 ) -> Measurement:
     """Publish, wait for the hint, GET, and again; the first `warmup` are not counted.
 
@@ -30,7 +38,7 @@ async def measure_one_at_a_time(
     await producer.start()
     begun = time.monotonic()
     try:
-        async with redis.asyncio.from_url(redis_url) as client, client.pubsub() as hints:
+        async with connected(server) as client, client.pubsub() as hints:
             for number, (request_id, value) in enumerate(requests):
                 if number == warmup:
                     begun = time.monotonic()
@@ -60,7 +68,7 @@ async def measure_one_at_a_time(
     )
 
 
-async def _until_there(client: redis.asyncio.Redis, hints: redis.asyncio.client.PubSub, key: str) -> None:
+async def _until_there(client: RedisClient, hints: PubSub, key: str) -> None:
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             while await client.get(key) is None:

@@ -24,6 +24,7 @@ from producer_tools.bench.pipeline import Deployed, measure_backlog, measure_loa
 from producer_tools.bench.report import Report
 from producer_tools.bench.suite import CUSTOM, Deployment, Suite
 from producer_tools.connections.kafka import Brokers
+from producer_tools.connections.redis import RedisServer
 from producer_tools.console import ToolFailure
 from producer_tools.generate import unique_prefix
 from producer_tools.kafka import create_topics
@@ -183,8 +184,10 @@ class SuiteRun:
                 self._progress.add(await own.worker.while_running(work))
             for mix in [one.mix for one in missing if one.kind is Kind.PIPELINE_LONE]:
                 requests = self._requests(mix, LONE_WARMUP_REQUESTS + suite.one_at_a_time_requests, LONE_SEED)
-                where = {"redis_url": services.redis_url, "prefix": options.REDIS_PREFIX}
-                lone = measure_one_at_a_time(own.deployed, mix, requests, LONE_WARMUP_REQUESTS, **where)
+                server = RedisServer(services.redis_url)
+                lone = measure_one_at_a_time(
+                    own.deployed, mix, requests, LONE_WARMUP_REQUESTS, server=server, prefix=options.REDIS_PREFIX
+                )
                 self._progress.add(await own.worker.while_running(lone))
 
     async def _backlog(self, deployment: Deployment, missing: Sequence[Wanted]) -> None:

@@ -318,10 +318,14 @@ async def test_replay_sends_the_selected_dead_letters_as_they_were(place: Place)
 
 async def test_bench_measures_workers_that_run_already(place: Place) -> None:
     common = ["--existing", "--task", "score", "--requests", "50", "--warmup", "5", "--pid", str(os.getpid()), "--json"]
+    more = (["--concurrency", "8", "--one-at-a-time"], ["--rate", "100"])
     async with place.echo.running():
-        ended = [await place.run("bench", *common, *pace) for pace in (["--concurrency", "8"], ["--rate", "100"])]
+        ended = [await place.run("bench", *common, *one) for one in more]
     assert [one.code for one in ended] == [0, 0], [one.stderr for one in ended]
     closed, opened = (json.loads(one.stdout) for one in ended)
+    lone = closed["measurements"].pop()
+    assert (lone["kind"], lone["requests"]) == ("pipeline_one_at_a_time", 100)
+    assert 0 < lone["latency_ms"]["p50"] <= lone["latency_ms"]["max"]
     for report in (closed, opened):
         [measured] = report["measurements"]
         assert (measured["requests"], measured["statuses"]) == (50, {"ok": 50})
