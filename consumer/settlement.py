@@ -7,6 +7,7 @@ from itertools import islice
 
 import structlog
 
+from consumer.breaker import Verdict
 from consumer.clock import Clock
 from consumer.item import Item, ItemState
 from consumer.lane import Hold, Lane
@@ -46,12 +47,10 @@ class Settlement:
         if not item.unanswered:
             return
         held = lane.breaker.open
-        if not lane.breaker.admits(outcome.code, now):
+        verdict = lane.breaker.judge(outcome.code, now)
+        if verdict is not Verdict.ADMITTED:
             lane.try_again()
-            if Hold.BREAKER not in lane.holds and outcome.code is not None:
-                self._tally.breaker_opens[outcome.code.value] += 1
-            lane.holds[Hold.BREAKER] = f"too many answers are {outcome.code}"
-            log.error("held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
+            self._hold(item, outcome, verdict)
             return
         if lane.settle(item, outcome, now):
             self._emit_from(lane)
@@ -59,6 +58,19 @@ class Settlement:
             lane.holds.pop(Hold.BREAKER, None)
             log.info("released by the breaker", lane=repr(lane), offset=item.offset)
             self._arrive(lane.items)
+
+    def _hold(self, item: Item, outcome: Outcome, verdict: Verdict) -> None:
+        lane, opened_by = item.lane, item.lane.breaker.opened_by
+        assert opened_by is not None, "the breaker is open"
+        why = f"too many answers are {opened_by}"
+        if verdict is Verdict.STILL_OPEN:
+            lane.holds[Hold.BREAKER] = f"{why}; offset {item.offset}, tried again, is {outcome.code}"
+            log.warning("still held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
+            return
+        if verdict is Verdict.OPENED:
+            self._tally.breaker_opens[opened_by.value] += 1
+        lane.holds[Hold.BREAKER] = why
+        log.error("held by the breaker", lane=repr(lane), code=opened_by, offset=item.offset)
 
     def probe(self, lanes: Iterable[Lane]) -> None:
         """One record of each lane that the breaker holds, when it is time."""

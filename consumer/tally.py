@@ -18,7 +18,7 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     breaker_opens: Counter[str] = field(default_factory=Counter)
-    """By the code that opened it."""
+    """By the code that was most frequent."""
     fence_refusals: int = 0
     """Writes that Redis refused because it holds a newer answer."""
     cache_losses: int = 0

@@ -125,6 +125,9 @@ def _partitions(observed: Observed) -> Iterator[Reading]:
         yield Reading(surroundings.PARTITIONS_HELD, (hold.name.lower(),), count)
     for code, count in observed.flow.tally.breaker_opens.items():
         yield Reading(surroundings.BREAKER_OPENS, (code,), count)
+    opened_by = [lane.breaker.opened_by for lane in ledger.lanes.values()]
+    for code, count in Counter(code.value for code in opened_by if code is not None).items():
+        yield Reading(surroundings.BREAKER_OPEN, (code,), count)
     yield Reading(surroundings.LAG_AGE, (), sampler.ends_age_seconds)
     yield Reading(surroundings.LAG_READS_FAILED, (), sampler.failed_reads)
     yield Reading(surroundings.IN_FLIGHT_LIMIT, (), observed.limits.lane_records)

@@ -7,6 +7,7 @@ from consumer.metrics.definition import counter, gauge, histogram
 from consumer.metrics.work import DURATION_BUCKETS_SECONDS
 
 SINKS = ("results", "dead_letters", "redis")
+SUSPICIOUS_CODES = tuple(sorted(code.value for code in SUSPICIOUS))
 PARTITION: dict[str, None] = {"topic": None, "partition": None}
 
 # ---------------------------------------------------------------------------------------------------- partitions
@@ -27,9 +28,16 @@ PARTITIONS_HELD = gauge(
 )
 BREAKER_OPENS = counter(
     "breaker_opens",
-    "How often the breaker began to hold a partition, by the error that made it too many.",
+    "How often the breaker began to hold a partition, by the error that was most frequent. Requests that are tried "
+    "again do not count, nor does a partition that is let go and held again before breaker.window_records went well.",
     "Any: compare with the last deployment. scorestream_refused_records_total does not count what the breaker holds.",
-    code=tuple(sorted(code.value for code in SUSPICIOUS)),
+    code=SUSPICIOUS_CODES,
+)
+BREAKER_OPEN = gauge(
+    "breaker_open_partitions",
+    "Partitions that the breaker holds now, by the error that was most frequent when it began to.",
+    "Above 0 for a minute: most requests fail by it, and it is this deployment's fault; compare with the last one.",
+    code=SUSPICIOUS_CODES,
 )
 LAG = gauge(
     "partition_lag_records",
@@ -199,6 +207,7 @@ SECTIONS = {
         PARTITIONS,
         PARTITIONS_HELD,
         BREAKER_OPENS,
+        BREAKER_OPEN,
         LAG,
         LAG_AGE,
         LAG_READS_FAILED,

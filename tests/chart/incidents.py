@@ -29,6 +29,8 @@ NORMAL: dict[str, str] = {
     **both("scorestream_motionless_limit_seconds", "120x120"),
     **both("scorestream_partitions_held", "0x120", ',reason="redis"'),
     **both("scorestream_partitions_held", "0x120", ',reason="breaker"'),
+    **both("scorestream_breaker_open_partitions", "0x120", ',code="internal"'),
+    **both("scorestream_breaker_open_partitions", "0x120", ',code="wrong_model"'),
     **both("scorestream_partitions_held", "0x120", ',reason="results_topic"'),
     **both("scorestream_answered_records_total", "0+60000x120"),
     **both("scorestream_refused_records_total", "0+60x120", ',code="schema"'),
@@ -56,6 +58,8 @@ class Incident:
     name: str
     fires: dict[str, int]
     changes: dict[str, str] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    """Matchers of alerts that fire, as PromQL writes them, by the labels that lead to the cause."""
     gone: bool = False
     """No series at all."""
     minutes: int = 60
@@ -121,8 +125,10 @@ INCIDENTS = (
         {"ScorestreamBreakerOpen": 1, "ScorestreamDeadLetters": 1},
         {
             f'scorestream_partitions_held{A},reason="breaker"}}': "0x50 3x70",
+            f'scorestream_breaker_open_partitions{A},code="internal"}}': "0x50 3x70",
             f'scorestream_dead_letters_total{A},code="internal"}}': "0x48 200x72",
         },
+        labels=('alertname="ScorestreamBreakerOpen",pod="worker-a",code="internal"',),
     ),
     Incident(
         "producers send nonsense",

@@ -72,7 +72,15 @@ def test_an_incident_raises_its_alerts_and_no_other(incident: Incident, tmp_path
                             {"labels": f'{{alertname="{alert}"}}', "value": count}
                             for alert, count in incident.fires.items()
                         ],
-                    }
+                    },
+                    *(
+                        {
+                            "expr": f'count(ALERTS{{alertstate="firing",{matchers}}})',
+                            "eval_time": f"{incident.minutes}m",
+                            "exp_samples": [{"labels": "{}", "value": 1}],
+                        }
+                        for matchers in incident.labels
+                    ),
                 ],
             }
         ],

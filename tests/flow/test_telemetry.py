@@ -171,7 +171,22 @@ async def test_a_partition_that_the_breaker_holds_is_counted_once_however_often_
     world.publish(6, document="!reject")
     await world.until(lambda: scraped("scored_sequences_total") >= 8, "two are tried again")
     assert scraped("partitions_held", reason="breaker") == 1
+    assert scraped("breaker_open_partitions", code="engine_rejected") == 1
     assert scraped("breaker_opens_total", code="engine_rejected") == 1
+
+
+async def test_a_partition_that_a_good_request_lets_go_and_bad_ones_hold_again_is_counted_once(
+    make_world: Callable[..., World],
+):
+    world = make_world()
+    worker = await world.start(breaker__window_records=5, breaker__probe_seconds=0.05)
+    scraped = Scraped(world, worker)
+    world.publish(1)
+    world.publish(5, model="another")
+    [lane] = worker.flow.ledger.lanes.values()
+    await world.until(lambda: world.committed(0) == 1 and lane.breaker.open, "let go once, and held again")
+    assert scraped("breaker_open_partitions", code="wrong_model") == 1
+    assert scraped("breaker_opens_total", code="wrong_model") == 1
 
 
 async def test_every_death_of_an_engine_is_counted(make_world: Callable[..., World]):
