@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -15,17 +15,32 @@ NAME, RUNBOOK = "drill", "docs/operate.md"
 
 
 async def play(servers: Servers, seed: int, minutes: float, folder: Path, tell: Callable[[str], None]) -> None:
-    """Until Enter is pressed, or so many minutes have passed; then it is told what it was."""
+    """Until Enter is pressed, or so many minutes have passed; then it is told what it was, and undone."""
     incident = random.Random(seed).choice(CATALOGUE)
     scene = Scene(servers, NAME, folder / NAME, incident.setting)
     async with scene.open():
-        tell("\n".join([scene.prometheus.url, *(pod.url for pod in scene.pods)]))
+        tell("\n".join(_addresses(scene, folder)))
         began = time.monotonic()
         async with incident.strike(scene):
             await _enter_or(minutes)
+            # Before it is undone, which takes its time and may fail.
             fired = sorted(await scene.fired(time.monotonic() - began))
-        alerts = ", ".join(f"{RUNBOOK}#{name.lower()}" for name in incident.alerts)
-        tell(f"it was {incident.name}: {alerts}; what fired: {', '.join(fired) or 'nothing'}")
+            alerts = ", ".join(f"{RUNBOOK}#{name.lower()}" for name in incident.alerts)
+            tell(f"it is {incident.name}: {alerts}; what fired: {', '.join(fired) or 'nothing'}; undoing it")
+        tell(f"{incident.name} is undone")
+
+
+def _addresses(scene: Scene, folder: Path) -> Iterator[str]:
+    """What there is to look at, each with what it is."""
+    yield f"Prometheus: {scene.prometheus.url}/alerts"
+    for pod in scene.pods:
+        yield f"{pod.name}: {pod.url}/metrics, {pod.url}/readyz, {pod.url}/livez; its logs: {folder / NAME / pod.name}"
+    topics = scene.place.topics
+    yield (
+        f"Kafka, without credentials: {scene.place.bootstrap_servers}; topics: {topics.requests}, {topics.results}, "
+        f"{topics.dead_letters}; group: {scene.place.name}"
+    )
+    yield f"Redis: {scene.place.redis_url}"
 
 
 async def _enter_or(minutes: float) -> None:
