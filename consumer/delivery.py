@@ -10,7 +10,7 @@ import structlog
 
 from consumer.errors import DependencyUnavailable
 from consumer.interfaces import DeadLetterWriter, ResultWriter, ScoreStore
-from consumer.lane import Hold, Lane, LaneState
+from consumer.lane import Held, Hold, Lane, LaneState
 from consumer.metrics.telemetry import Telemetry
 from consumer.records import Message, ScoreEntry
 from consumer.sections import RedisMode
@@ -111,7 +111,7 @@ class Delivery:
             except DependencyUnavailable as unavailable:
                 if sink not in lane.holds:
                     log.warning("held", lane=repr(lane), dependency=unavailable.dependency, reason=unavailable.reason)
-                lane.holds[sink] = str(unavailable)
+                lane.holds[sink] = Held(str(unavailable), unavailable.hindrance)
                 await asyncio.sleep(retry_seconds)
                 retry_seconds = min(2 * retry_seconds, LAST_RETRY_SECONDS)
             else:

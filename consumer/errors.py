@@ -14,7 +14,18 @@
 An exception inside a pure per-record stage is `internal`: that record's error result and dead letter, never a crash.
 """
 
+from enum import StrEnum
+
 from schemas.errors import ErrorCode
+
+
+class Hindrance(StrEnum):
+    """Why Kafka is of no use to a worker: nobody answers, or it is not let in, or not allowed what it asks for."""
+
+    BROKER_AWAY = "broker_away"
+    TOKEN_UNAVAILABLE = "token_unavailable"  # noqa: S105 - no password
+    AUTHENTICATION_FAILED = "authentication_failed"
+    SOURCE_REFUSED = "source_refused"
 
 
 class RecordRejected(Exception):
@@ -32,12 +43,16 @@ class RecordRejected(Exception):
 
 
 class DependencyUnavailable(Exception):
-    """Kafka or Redis did not take what we wrote; the same chunk goes again, in order, until it does."""
+    """Kafka or Redis did not take what we wrote; the same chunk goes again, in order, until it does.
 
-    def __init__(self, dependency: str, reason: str) -> None:
+    `hindrance`: where it is known that what was to be written is not the reason, nor where.
+    """
+
+    def __init__(self, dependency: str, reason: str, hindrance: Hindrance | None = None) -> None:
         super().__init__(f"{dependency}: {reason}")
         self.dependency = dependency
         self.reason = reason
+        self.hindrance = hindrance
 
 
 class PartitionLost(Exception):

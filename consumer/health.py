@@ -15,6 +15,8 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 | a dependency or the breaker holds a lane              | yes  | no    |                                       |
 | the broker refuses commits                            | yes  | no    |                                       |
 | the broker refuses to let it read, or be a member     | yes  | no    |                                       |
+| no broker lets it in                                  | yes  | no    |                                       |
+| there is no token to come to the brokers with         | yes  | no    |                                       |
 | no broker can be reached                              | yes  | no    |                                       |
 | not a member of the group, or no coordinator answers  | yes  | no    |                                       |
 | a rebalance, for longer than twice its timeout        | yes  | no    |                                       |
@@ -28,7 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from consumer.errors import PartitionStuck
+from consumer.errors import Hindrance, PartitionStuck
 from consumer.item import Item, ItemState
 from consumer.lane import Lane, LaneState
 from consumer.records import Standing, TopicPartition
@@ -61,8 +63,10 @@ class Condition(StrEnum):
     REBALANCE_TOO_LONG = "rebalance_too_long"
     LANE_HELD = "lane_held"
     COMMITS_REFUSED = "commits_refused"
-    SOURCE_REFUSED = "source_refused"
-    BROKER_AWAY = "broker_away"
+    SOURCE_REFUSED = Hindrance.SOURCE_REFUSED.value
+    AUTHENTICATION_FAILED = Hindrance.AUTHENTICATION_FAILED.value
+    TOKEN_UNAVAILABLE = Hindrance.TOKEN_UNAVAILABLE.value
+    BROKER_AWAY = Hindrance.BROKER_AWAY.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,7 @@ class Watched:
     lanes: Mapping[TopicPartition, Lane]
     standing: Callable[[], Standing]
     client_failure: Callable[[], str | None]
-    source_refusal: Callable[[], str | None]
-    broker_away: Callable[[], str | None]
+    hindrances: Callable[[], Mapping[Hindrance, str]]
     commit_refusal: Callable[[], str | None]
     engine_restarting: Callable[[], bool]
     in_engine: Callable[[], Collection[object]]
@@ -194,15 +197,15 @@ class Health:
     def _held(self, watched: Watched) -> Iterator[Reason]:
         if watched.engine_restarting():
             yield Reason(Condition.ENGINE_RESTARTING, "the engine died and is started again")
-        if absence := watched.broker_away():
-            yield Reason(Condition.BROKER_AWAY, absence)
-        if refusal := watched.source_refusal():
-            yield Reason(Condition.SOURCE_REFUSED, refusal)
+        holds = [(lane, hold, held) for lane in watched.lanes.values() for hold, held in lane.holds.items()]
+        # The clients that write may be refused before the one that reads: each connection lasts as long as it lasts.
+        of_writers = {held.hindrance: held.why for _, _, held in holds if held.hindrance is not None}
+        for hindrance, why in (of_writers | dict(watched.hindrances())).items():
+            yield Reason(Condition(hindrance.value), why)
         if refusal := watched.commit_refusal():
             yield Reason(Condition.COMMITS_REFUSED, refusal)
-        for lane in watched.lanes.values():
-            for hold, why in lane.holds.items():
-                yield Reason(Condition.LANE_HELD, f"{hold.value} holds {lane!r}: {why}")
+        for lane, hold, held in holds:
+            yield Reason(Condition.LANE_HELD, f"{hold.value} holds {lane!r}: {held.why}")
 
     def _note_places(self, watched: Watched) -> None:
         """Since when, in seconds that the loop ran, each lane's head is where it is and could move."""

@@ -18,6 +18,7 @@ from enum import Enum, StrEnum
 from itertools import islice
 
 from consumer.breaker import Breaker
+from consumer.errors import Hindrance
 from consumer.item import RESERVED_RESULT_BYTES, Item, ItemState, LedgerFault, work_bytes
 from consumer.records import Outcome, Prepared, SourceRecord, TopicPartition, deadline_unix_ms
 from consumer.windows import MemoryBudget
@@ -38,6 +39,14 @@ class Hold(StrEnum):
     DEAD_LETTER_TOPIC = "dead-letter topic"
     REDIS = "redis"
     BREAKER = "breaker"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Why. `hindrance`: of all that the worker has to do with Kafka, this included."""
+
+    why: str
+    hindrance: Hindrance | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +74,7 @@ class Lane:
         self.committed_records = 0
         self.charged_bytes = 0
         self.served_tokens = 0
-        self.holds: dict[Hold, str] = {}
+        self.holds: dict[Hold, Held] = {}
         """What holds it now, and why."""
         self.notes_read = False
         self.breaker = breaker

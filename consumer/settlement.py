@@ -10,7 +10,7 @@ import structlog
 from consumer.breaker import Verdict
 from consumer.clock import Clock
 from consumer.item import Item, ItemState
-from consumer.lane import Hold, Lane
+from consumer.lane import Held, Hold, Lane
 from consumer.records import Outcome
 from consumer.stages.answer import Answerer
 from consumer.stages.prepare import refusal_for
@@ -64,12 +64,12 @@ class Settlement:
         assert opened_by is not None, "the breaker is open"
         why = f"too many answers are {opened_by}"
         if verdict is Verdict.STILL_OPEN:
-            lane.holds[Hold.BREAKER] = f"{why}; offset {item.offset}, tried again, is {outcome.code}"
+            lane.holds[Hold.BREAKER] = Held(f"{why}; offset {item.offset}, tried again, is {outcome.code}")
             log.warning("still held by the breaker", lane=repr(lane), code=outcome.code, offset=item.offset)
             return
         if verdict is Verdict.OPENED:
             self._tally.breaker_opens[opened_by.value] += 1
-        lane.holds[Hold.BREAKER] = why
+        lane.holds[Hold.BREAKER] = Held(why)
         log.error("held by the breaker", lane=repr(lane), code=opened_by, offset=item.offset)
 
     def probe(self, lanes: Iterable[Lane]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
 from typing import Any
@@ -13,12 +13,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
 from consumer.adapters import kafka_internals
-from consumer.errors import SettingsInvalid
+from consumer.errors import Hindrance, SettingsInvalid
 from consumer.sections import KafkaSettings
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.passwords import password_of
-from producer_tools.connections.refusal import Refusal, Unreachable, why_all_refused
+from producer_tools.connections.refusal import NoToken, Refusal, Unreachable, why_all_refused
 
 _LOOK_SECONDS = 1.0
 """Between two looks; what has no answer takes longer."""
@@ -45,8 +45,18 @@ async def refusals(kafka: KafkaSettings) -> list[Refusal]:
     return await why_all_refused(Brokers(kafka.bootstrap_servers, kafka.security))
 
 
-class BrokersUnreachable(KafkaConnectionError):  # type: ignore[misc]  # aiokafka is untyped
-    """No address answers. Any other error of a connection is a refusal."""
+class NotConnected(KafkaConnectionError):  # type: ignore[misc]  # aiokafka is untyped
+    """No address lets this worker in. `why` not, address by address."""
+
+    def __init__(self, refused: Sequence[Refusal]) -> None:
+        self.why = "; ".join(one.found for one in refused)
+        super().__init__(self.why)
+        if all(isinstance(one, Unreachable) for one in refused):
+            self.hindrance = Hindrance.BROKER_AWAY
+        elif any(isinstance(one, NoToken) for one in refused):
+            self.hindrance = Hindrance.TOKEN_UNAVAILABLE
+        else:
+            self.hindrance = Hindrance.AUTHENTICATION_FAILED
 
 
 class Hindrances:
@@ -64,19 +74,19 @@ class Hindrances:
             return
         self._errors[what] = error
         if repr(before) != repr(error):
-            log.warning("tried again until it works", what=what, reason=repr(error))
+            log.warning("tried again until it works", what=what, hindrance=_hindrance(error).value, reason=repr(error))
 
-    def refused(self) -> str | None:
-        """In the broker's words; None when it refuses nothing."""
-        return "; ".join(f"{what}: {error!r}" for what, error in self._errors.items() if not _away(error)) or None
+    def told(self) -> dict[Hindrance, str]:
+        """Each in the broker's words; empty when it was of use. Of a client that is not connected only why not."""
+        for error in self._errors.values():
+            if isinstance(error, NotConnected):
+                return {error.hindrance: error.why}
+        refused = "; ".join(f"{what}: {error!r}" for what, error in self._errors.items())
+        return {Hindrance.SOURCE_REFUSED: refused} if refused else {}
 
-    def unreachable(self) -> str | None:
-        """Why no broker answers; None when one does."""
-        return next((str(error) for error in self._errors.values() if _away(error)), None)
 
-
-def _away(error: Exception) -> bool:
-    return isinstance(error, BrokersUnreachable)
+def _hindrance(error: Exception) -> Hindrance:
+    return error.hindrance if isinstance(error, NotConnected) else Hindrance.SOURCE_REFUSED
 
 
 class Connecting:
@@ -103,6 +113,4 @@ class Connecting:
 
     async def _look(self) -> None:
         if refused := await refusals(self._kafka):
-            found = "; ".join(one.found for one in refused)
-            away = all(isinstance(one, Unreachable) for one in refused)
-            self._note(BrokersUnreachable(found) if away else KafkaConnectionError(found))
+            self._note(NotConnected(refused))

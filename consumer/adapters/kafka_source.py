@@ -27,7 +27,7 @@ from consumer.adapters.kafka_connection import Connecting, Hindrances, follow_cr
 from consumer.adapters.kafka_consumer import new_consumer
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_reader import KafkaReader
-from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
+from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
 from consumer.records import Standing, TopicPartition
 from consumer.sections import KafkaSettings
@@ -56,7 +56,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     """A `RecordSource` on aiokafka's consumer: the membership and the commits. KafkaReader says what is received when.
 
     What the broker does not allow (an ACL that was taken away) is tried again until it is allowed, and told by
-    `refusal`: to leave would not help, and what is held is not lost.
+    `hindrances`: to leave would not help, and what is held is not lost.
     """
 
     def __init__(self, kafka: KafkaSettings, operation_timeout_seconds: float) -> None:
@@ -210,13 +210,9 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             return str(self._failure)
         return kafka_internals.ended_task(self._consumer)
 
-    def refusal(self) -> str | None:
-        """What the broker refused when it was last asked, for the group or for reading; None when it does not."""
-        return self._hindrances.refused()
-
-    def unreachable(self) -> str | None:
-        """Why no broker answers; None when one does."""
-        return self._hindrances.unreachable()
+    def hindrances(self) -> dict[Hindrance, str]:
+        """What kept it from reading, or from being a member, when it was last tried; empty when nothing does."""
+        return self._hindrances.told()
 
     @property
     def skipped_records(self) -> int:

@@ -21,7 +21,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from consumer.adapters import kafka_internals
-from consumer.adapters.kafka_connection import client_options, follow_credentials, refusals
+from consumer.adapters.kafka_connection import NotConnected, client_options, follow_credentials, refusals
 from consumer.errors import DependencyUnavailable
 from consumer.records import Message
 from consumer.sections import Compression, KafkaSettings
@@ -172,8 +172,10 @@ class BatchProducer:
                     follow_credentials(self._kafka, producer)
                 except KafkaConnectionError as error:
                     self._discard(session)
-                    reasons = "; ".join(refusal.found for refusal in await refusals(self._kafka)) or str(error)
-                    raise DependencyUnavailable("kafka", f"{self._topic}: {reasons}") from error
+                    if not (refused := await refusals(self._kafka)):
+                        raise
+                    reason = NotConnected(refused)
+                    raise DependencyUnavailable("kafka", f"{self._topic}: {reason.why}", reason.hindrance) from error
                 except BaseException:
                     self._discard(session)
                     raise

@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import PLAINTEXT, Brokers, connection_options
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, SaslMechanism, SecurityProtocol
-from producer_tools.connections.tokens import TokenUnavailable
+from producer_tools.connections.tokens import TOKEN_SECONDS, TokenUnavailable
 
 STEP_SECONDS = 5.0
 """For each step."""
@@ -40,6 +40,10 @@ class Unreachable(Refusal):
     """Nobody answers there: a name, a network, a server that is away or hangs. Nothing was refused."""
 
 
+class NoToken(Refusal):
+    """There is no token to come with: the provider is away, or refuses, or gives one that is of no use."""
+
+
 async def why_all_refused(brokers: Brokers) -> list[Refusal]:
     """Why each address does not let a client in; none when one of them does. Bounded; never raises."""
     addresses = [address.strip() for address in brokers.bootstrap_servers.split(",")]
@@ -57,6 +61,8 @@ async def why_refused(address: str, security: KafkaSecurity) -> Refusal | None:
     refusal = await _try_network(host, int(port))
     if refusal is None and security.protocol.encrypted:
         refusal = await _try_tls(host, int(port), security)
+    if refusal is None and security.sasl_mechanism is SaslMechanism.OAUTHBEARER:
+        refusal = await _try_token(security)
     if refusal is None:
         refusal = await _try_kafka(host, int(port), security)
     return None if refusal is None else replace(refusal, found=f"{address}: {refusal.found}")
@@ -100,6 +106,25 @@ async def _try_tls(host: str, port: int, security: KafkaSecurity) -> Refusal | N
     return None
 
 
+async def _try_token(security: KafkaSecurity) -> Refusal | None:
+    """Before the broker is asked with one: a silent provider must not look like a silent broker."""
+    try:
+        async with asyncio.timeout(TOKEN_SECONDS):
+            await connection_options(security)["sasl_oauth_token_provider"].token()
+    except Unusable as unusable:
+        return Refusal(f"kafka.security: {unusable}", "set it right, or install what it names")
+    except TimeoutError:
+        # Others were before it, each with a time of its own.
+        return _no_token(f"no token: no answer in {TOKEN_SECONDS:g} s")
+    except TokenUnavailable as unavailable:
+        return _no_token(str(unavailable))
+    return None
+
+
+def _no_token(found: str) -> NoToken:
+    return NoToken(found, "see to it that the token provider answers and knows this client")
+
+
 async def _try_kafka(host: str, port: int, security: KafkaSecurity) -> Refusal | None:
     try:
         connection = await _connect(host, port, security)
@@ -127,13 +152,12 @@ def _not_let_in(error: Exception, security: KafkaSecurity) -> Refusal:
     found = f"accepts connections but does not answer like a Kafka broker ({error!r})"
     fix = "set kafka.bootstrap_servers to where a broker listens"
     match error:
-        case TimeoutError() if security.sasl_mechanism is not SaslMechanism.OAUTHBEARER:
-            # Otherwise it may be the token provider that did not answer.
+        case TimeoutError():
             return Unreachable(found, fix)
         case Unusable():
             found, fix = f"kafka.security: {error}", "set it right, or mount the file"
         case TokenUnavailable():
-            found, fix = str(error), "see to it that the token provider answers and knows this client"
+            return _no_token(str(error))
         case SaslAuthenticationFailed():
             return _not_authenticated(error, security)
         case UnsupportedSaslMechanismError():

@@ -23,6 +23,9 @@ NORMAL: dict[str, str] = {
     **both("scorestream_condition", "0x120", ',condition="commits_refused"'),
     **both("scorestream_condition", "0x120", ',condition="not_a_member"'),
     **both("scorestream_condition", "0x120", ',condition="broker_away"'),
+    **both("scorestream_condition", "0x120", ',condition="source_refused"'),
+    **both("scorestream_condition", "0x120", ',condition="authentication_failed"'),
+    **both("scorestream_condition", "0x120", ',condition="token_unavailable"'),
     **both("scorestream_work_waiting_seconds", "5x120"),
     **both("scorestream_partition_lag_records", "100x120", ',topic="score.requests",partition="0"'),
     **both("scorestream_partition_motionless_seconds", "0x120", ',topic="score.requests",partition="0"'),
@@ -71,6 +74,19 @@ class Incident:
         added = {name for name in unknown if name.split("{")[0] not in {known.split("{")[0] for known in NORMAL}}
         assert not added, f"normally there is no {added}"
         return {} if self.gone else {**NORMAL, **self.changes}
+
+
+def not_let_in(condition: str) -> dict[str, str]:
+    """Both workers, at their next connections: they can neither read, nor commit, nor write, nor stay in the group."""
+    return {
+        **both("scorestream_condition", "0x40 1x80", f',condition="{condition}"'),
+        **both("scorestream_condition", "0x40 1x80", ',condition="source_refused"'),
+        **both("scorestream_condition", "0x40 1x80", ',condition="commits_refused"'),
+        **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
+        **both("scorestream_partitions_held", "0x40 12x80", ',reason="results_topic"'),
+        **both("scorestream_ready", "1x40 0x80"),
+        **both("scorestream_lag_age_seconds", "5x40 60+60x80"),
+    }
 
 
 STOPPED = "0+60000x20 1200000x100"
@@ -191,18 +207,48 @@ INCIDENTS = (
         minutes=90,
     ),
     Incident(
-        "token expiry",
+        "commits that an ACL forbids",
         {"ScorestreamRefusedByKafka": 1, "ScorestreamNotReady": 1},
         {
             f'scorestream_condition{A},condition="commits_refused"}}': "0x40 1x80",
             f"scorestream_ready{A}}}": "1x40 0x80",
         },
+        labels=('alertname="ScorestreamRefusedByKafka",pod="worker-a",condition="commits_refused"',),
+    ),
+    Incident(
+        "token expiry",
+        {"ScorestreamRefusedByKafka": 2, "ScorestreamNotReady": 2, "ScorestreamLagUnknown": 2},
+        not_let_in("authentication_failed"),
+        labels=('alertname="ScorestreamRefusedByKafka",pod="worker-a",condition="authentication_failed"',),
+    ),
+    Incident(
+        "the identity provider is away",
+        {"ScorestreamRefusedByKafka": 2, "ScorestreamNotReady": 2, "ScorestreamLagUnknown": 2},
+        not_let_in("token_unavailable"),
+        labels=('alertname="ScorestreamRefusedByKafka",pod="worker-a",condition="token_unavailable"',),
+    ),
+    Incident(
+        "a worker that is not let in, beside one whose results topic does not take its writes",
+        {"ScorestreamRefusedByKafka": 1, "ScorestreamPartitionsHeld": 1},
+        {
+            f'scorestream_condition{A},condition="authentication_failed"}}': "0x40 1x80",
+            **both("scorestream_partitions_held", "0x40 12x80", ',reason="results_topic"'),
+        },
+        labels=('alertname="ScorestreamPartitionsHeld",reason="results_topic"',),
+    ),
+    Incident(
+        "a worker that is not let in, while Redis is away",
+        {"ScorestreamRefusedByKafka": 1, "ScorestreamPartitionsHeld": 1},
+        {
+            f'scorestream_condition{A},condition="authentication_failed"}}': "0x40 1x80",
+            f'scorestream_partitions_held{A},reason="redis"}}': "0x40 12x80",
+        },
+        labels=('alertname="ScorestreamPartitionsHeld",reason="redis"',),
     ),
     Incident(
         "all brokers are away",
         {
             "ScorestreamBrokerAway": 2,
-            "ScorestreamPartitionsHeld": 1,
             "ScorestreamNotReady": 2,
             "ScorestreamLagUnknown": 2,
         },

@@ -110,7 +110,7 @@ async def test_what_retention_removes_while_its_partition_waits_is_counted(clust
     await fetch_until(source, receiver, lambda: receiver.next_offsets[place] == 5)
     assert receiver.values[place][-1] == b"e"
     assert source.skipped_records == 5 - len(receiver.records)
-    assert source.refusal() is None
+    assert source.hindrances() == {}
 
 
 async def test_without_a_policy_a_loss_ends_the_process_and_names_the_offsets(cluster: BrokerCluster) -> None:

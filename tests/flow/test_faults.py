@@ -122,7 +122,7 @@ async def test_a_broken_deployment_holds_the_partition_instead_of_draining_it_in
     await world.until(lambda: lane.items[0].attempt > 3, "it was probed")
     assert held_at <= world.committed(0) < 105 + 10
     assert len(world.dead.records[0]) < 10
-    why = lane.holds[Hold.BREAKER]
+    why = lane.holds[Hold.BREAKER].why
     assert why.startswith("too many answers are internal; offset "), why
     monkeypatch.setattr(task, "prepare", prepare)
     await world.until(lambda: world.committed(0) == 205, "it goes on after the repair")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from consumer.breaker import Breaker
+from consumer.errors import Hindrance
 from consumer.health import Condition, Health, Lifecycle, Watched
 from consumer.lane import Lane
 from consumer.records import Outcome, SourceRecord, Standing, TopicPartition
@@ -23,8 +24,7 @@ class Observed:
     now: float = 1000.0
     standing: Standing = Standing.MEMBER
     client_failure: str | None = None
-    source_refusal: str | None = None
-    broker_away: str | None = None
+    hindrances: dict[Hindrance, str] = field(default_factory=dict)
     commit_refusal: str | None = None
     engine_restarting: bool = False
     in_engine: set[object] = field(default_factory=set)
@@ -38,8 +38,7 @@ class Observed:
             self.lanes,
             lambda: self.standing,
             lambda: self.client_failure,
-            lambda: self.source_refusal,
-            lambda: self.broker_away,
+            lambda: self.hindrances,
             lambda: self.commit_refusal,
             lambda: self.engine_restarting,
             lambda: self.in_engine,

@@ -2,8 +2,9 @@
 
 import pytest
 
+from consumer.errors import Hindrance
 from consumer.health import Condition, Health, Lifecycle
-from consumer.lane import Hold
+from consumer.lane import Held, Hold
 from consumer.records import Standing
 from consumer.sections import HealthSettings
 from tests.unit.observed import REBALANCE_TIMEOUT_SECONDS, Observed
@@ -83,19 +84,33 @@ def test_a_rebalance_is_neither_a_failure_nor_unready_until_it_lasts_too_long(ob
 def test_what_the_broker_does_not_allow_makes_the_worker_unready_and_a_restart_would_not_help(
     observed: Observed,
 ) -> None:
-    observed.source_refusal = "group: GroupAuthorizationFailedError"
+    observed.hindrances = {Hindrance.SOURCE_REFUSED: "group: GroupAuthorizationFailedError"}
     observed.pass_time(3600)
     assert observed.not_live() == set()
     assert observed.not_ready() == {Condition.SOURCE_REFUSED}
 
 
-def test_without_a_broker_that_answers_the_worker_is_alive_and_unready_and_nothing_was_refused(
-    observed: Observed,
+@pytest.mark.parametrize("hindrance", Hindrance)
+def test_what_hinders_the_worker_with_kafka_is_told_by_name_and_a_restart_would_not_help(
+    observed: Observed, hindrance: Hindrance
 ) -> None:
-    observed.broker_away = "kafka:9092: Connection refused"
+    observed.hindrances = {hindrance: "kafka:9092: in these words"}
     observed.pass_time(3600)
     assert observed.not_live() == set()
-    assert observed.not_ready() == {Condition.BROKER_AWAY}
+    [reason] = observed.health.not_ready(observed.now)
+    assert (reason.condition.value, reason.detail) == (hindrance.value, "kafka:9092: in these words")
+
+
+def test_what_hinders_only_the_clients_that_write_is_told_beside_the_partitions_that_they_hold(
+    observed: Observed,
+) -> None:
+    lane = observed.assign()
+    lane.holds[Hold.RESULTS_TOPIC] = Held("results: refuses the user", Hindrance.AUTHENTICATION_FAILED)
+    reasons = observed.health.not_ready(observed.now)
+    assert [reason.condition for reason in reasons] == [Condition.AUTHENTICATION_FAILED, Condition.LANE_HELD]
+    assert reasons[0].detail == "results: refuses the user"
+    lane.holds.clear()
+    assert observed.not_ready() == set(), "nothing of it is left when the write is taken"
 
 
 def test_without_a_coordinator_the_worker_is_alive_and_unready_for_any_time(observed: Observed) -> None:
@@ -106,9 +121,9 @@ def test_without_a_coordinator_the_worker_is_alive_and_unready_for_any_time(obse
 
 
 def test_everything_that_is_wrong_is_told(observed: Observed) -> None:
-    observed.assign().holds[Hold.REDIS] = "redis: no answer in 1 s"
+    observed.assign().holds[Hold.REDIS] = Held("redis: no answer in 1 s")
     observed.standing = Standing.OUTSIDE
-    observed.source_refusal = "group: not authorized"
+    observed.hindrances = {Hindrance.SOURCE_REFUSED: "group: not authorized"}
     observed.commit_refusal = "no answer"
     observed.client_failure = "ended"
     assert observed.not_ready() == {

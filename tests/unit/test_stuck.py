@@ -4,7 +4,7 @@ import pytest
 
 from consumer.errors import PartitionStuck
 from consumer.health import Condition
-from consumer.lane import Hold
+from consumer.lane import Held, Hold
 from tests.unit.observed import PLACE, STUCK_SECONDS, Observed, deliver_head, receive, settle_head
 
 
@@ -35,7 +35,7 @@ def test_how_long_a_head_has_not_moved_is_told_before_it_is_stuck_and_forgotten_
     deliver_head(lane)
     observed.pass_time(1)
     assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
-    lane.holds[Hold.REDIS] = "redis: no answer in 1 s"
+    lane.holds[Hold.REDIS] = Held("redis: no answer in 1 s")
     observed.pass_time(STUCK_SECONDS)
     assert dict(observed.health.motionless_seconds()) == {PLACE: 0}
 
@@ -97,7 +97,7 @@ def test_a_held_lane_is_unready_by_name_and_never_stuck(observed: Observed, hold
     lane = observed.assign()
     receive(lane, 1)
     observed.pass_time(STUCK_SECONDS - 1)
-    lane.holds[hold] = "why"
+    lane.holds[hold] = Held("why")
     observed.pass_time(100 * STUCK_SECONDS)
     assert observed.not_live() == set()
     [reason] = observed.health.not_ready(observed.now)

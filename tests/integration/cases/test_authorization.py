@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from consumer.errors import DependencyUnavailable
+from consumer.errors import DependencyUnavailable, Hindrance
 from consumer.records import TopicPartition
 from tests.contract.clusters import BrokerCluster, Receiver
 from tests.contract.test_record_source import fetch_until, joined
@@ -112,12 +112,12 @@ async def test_a_topic_that_cannot_be_seen_any_more_is_told_and_comes_back(guard
     rules = Rules(guarded_kafka.bootstrap_servers, TOPIC, cluster.topic)
     await rules.forbid(ALL)
     await source._consumer._client.force_metadata_update()
-    await fetch_until(source, receiver, lambda: not source.assignment() and source.refusal() is not None)
-    assert "TopicAuthorizationFailedError" in (source.refusal() or "")
+    await fetch_until(source, receiver, lambda: not source.assignment() and bool(source.hindrances()))
+    assert "TopicAuthorizationFailedError" in source.hindrances()[Hindrance.SOURCE_REFUSED]
     await rules.allow(ALL)
     await cluster.publish(0, [b"x"])
     await fetch_until(source, receiver, lambda: bool(receiver.records))
-    assert source.refusal() is None
+    assert source.hindrances() == {}
     await cluster.close()
 
 
@@ -147,10 +147,10 @@ async def test_who_may_not_join_yet_says_so_and_joins_when_it_may(guarded_kafka:
     await rules.forbid(READ)
     source, receiver = cluster.source(), Receiver()
     await source.join(receiver.assigned, receiver.revoked)
-    await fetch_until(source, receiver, lambda: source.refusal() is not None)
-    assert "GroupAuthorizationFailedError" in (source.refusal() or "")
+    await fetch_until(source, receiver, lambda: bool(source.hindrances()))
+    assert "GroupAuthorizationFailedError" in source.hindrances()[Hindrance.SOURCE_REFUSED]
     assert source.failure() is None
     await rules.allow(READ)
     await fetch_until(source, receiver, lambda: len(source.assignment()) == 1)
-    assert source.refusal() is None
+    assert source.hindrances() == {}
     await cluster.close()

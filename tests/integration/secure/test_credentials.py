@@ -63,7 +63,7 @@ async def test_a_changed_password_is_waited_for_and_taken_from_its_file(
     await running.until_well()
     try:
         await secured_kafka.set_password(mechanism, "rotated")
-        await running.until_unready("source_refused", f"refuses the user {USER} by SCRAM-SHA-256")
+        await running.until_unready("authentication_failed", f"refuses the user {USER} by SCRAM-SHA-256")
         await running.case.publish(requests(5, first=5))
         (tmp_path / "next").write_text("rotated")
         os.replace(tmp_path / "next", password_file)  # noqa: PTH105 - as Kubernetes does it: in one step
@@ -90,9 +90,12 @@ async def test_a_token_endpoint_that_is_away_and_tokens_that_are_refused_are_wai
             )
         )
         published = 0
-        for give, said in ((away, "no token"), (refused, "refuses the token by OAUTHBEARER")):
+        for give, condition, said in (
+            (away, "token_unavailable", "no token"),
+            (refused, "authentication_failed", "refuses the token by OAUTHBEARER"),
+        ):
             server.give = give
-            await running.until_unready("source_refused", said)
+            await running.until_unready(condition, said)
             await running.case.publish(requests(5, first=published))
             published += 5
             server.give = unsigned_token

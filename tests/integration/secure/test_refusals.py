@@ -1,15 +1,17 @@
 """Why a broker does not let a client in is told as what it is, with its fix."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from consumer.adapters.kafka_writer import KafkaResultWriter
-from consumer.errors import DependencyUnavailable
+from consumer.errors import DependencyUnavailable, Hindrance
 from consumer.records import Message
 from consumer.sections import KafkaSettings
-from producer_tools.connections.refusal import why_refused
+from producer_tools.connections import tokens
+from producer_tools.connections.refusal import NoToken, why_refused
 from producer_tools.connections.settings import KafkaSecurity, SaslMechanism, SecurityProtocol
 from tests.services.certificates import Authority
 from tests.services.secured_kafka import PASSWORD, USER, SecuredKafka, unsigned_token
@@ -31,6 +33,10 @@ def expired_token() -> tuple[str, float]:
 
 def no_token() -> tuple[str, float]:
     raise RuntimeError("the identity provider is away")
+
+
+async def silent_token() -> tuple[str, float]:
+    return await asyncio.Future[tuple[str, float]]()
 
 
 @dataclass(frozen=True)
@@ -168,12 +174,49 @@ async def test_each_refusal_is_told_as_what_it_is(
     assert PASSWORD not in str(refusal)
 
 
-async def test_a_write_that_cannot_connect_says_why_and_may_go_again(secured_kafka: SecuredKafka) -> None:
-    brokers = secured_kafka.brokers(SaslMechanism.PLAIN, password="wrong")
+async def test_a_provider_that_does_not_answer_is_not_taken_for_a_broker_that_does_not(
+    secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "TOKEN_SECONDS", 0.2)
+    brokers = secured_kafka.brokers(
+        SaslMechanism.OAUTHBEARER, username=None, password=None, token_provider=f"{HERE}:silent_token"
+    )
+    refusal = await why_refused(brokers.bootstrap_servers, brokers.security)
+    assert isinstance(refusal, NoToken)
+    assert "no token: TimeoutError: no answer in 0.2 s" in refusal.found
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "credentials", "hindrance", "says"),
+    [
+        (SaslMechanism.PLAIN, {"password": "wrong"}, Hindrance.AUTHENTICATION_FAILED, f"refuses the user {USER}"),
+        (
+            SaslMechanism.OAUTHBEARER,
+            {"username": None, "password": None, "token_provider": f"{HERE}:no_token"},
+            Hindrance.TOKEN_UNAVAILABLE,
+            "no token: RuntimeError: the identity provider is away",
+        ),
+        (
+            SaslMechanism.OAUTHBEARER,
+            {"username": None, "password": None, "token_provider": f"{HERE}:expired_token"},
+            Hindrance.AUTHENTICATION_FAILED,
+            "refuses the token",
+        ),
+    ],
+)
+async def test_a_write_that_cannot_connect_says_why_and_may_go_again(
+    secured_kafka: SecuredKafka,
+    mechanism: SaslMechanism,
+    credentials: dict[str, str | None],
+    hindrance: Hindrance,
+    says: str,
+) -> None:
+    brokers = secured_kafka.brokers(mechanism, **credentials)
     kafka = KafkaSettings(bootstrap_servers=brokers.bootstrap_servers, security=brokers.security)
     writer = KafkaResultWriter(kafka, 1_000_000)
-    with pytest.raises(DependencyUnavailable, match=f"score.results: .*refuses the user {USER} by PLAIN"):
+    with pytest.raises(DependencyUnavailable, match=f"score.results: .*{says}") as raised:
         await writer.write(0, [Message(None, b"x", ())])
+    assert raised.value.hindrance is hindrance
     await writer.close()
 
 
