@@ -14,6 +14,7 @@ from consumer.committer import Committer
 from consumer.errors import EngineDead, MicroBatchFailed
 from consumer.forming import MicroBatch
 from consumer.item import Item
+from consumer.records import TopicPartition
 from consumer.revival import RevivableEngine
 from consumer.settlement import Settlement
 from consumer.suspects import Suspects
@@ -21,6 +22,8 @@ from schemas.errors import ErrorCode
 
 SPOILT = "the engine failed on this request"
 DEADLY = "the engine died, or stopped to answer, twice while it had nothing but this request"
+TOLD_RECORDS = 20
+"""Of those that were inside; what kills the engine again is then alone."""
 
 log = structlog.get_logger()
 
@@ -54,8 +57,12 @@ class Recovery:
         self.engine_lives = False
         suspected = {item for batch in self.inside for item in batch.items_inside()}
         self.inside.clear()
-        log.error("engine died", reason=str(death), records_inside=len(suspected))
-        if guilty := self._suspects.accuse(suspected):
+        told = [_name(item) for item in sorted(suspected, key=_place)[:TOLD_RECORDS]]
+        log.error("engine died", reason=str(death), records_inside=len(suspected), inside=told)
+        guilty = self._suspects.accuse(suspected)
+        if len(suspected) == 1:
+            log.error("killed by the request that it had alone", request=told[0])
+        if guilty:
             self.reject(guilty)
         for item in sorted(suspected, key=lambda item: item.offset, reverse=True):
             item.lane.replay(item)
@@ -68,6 +75,7 @@ class Recovery:
 
     def reject(self, item: Item) -> None:
         """The answer to a record that has killed the engine often enough."""
+        log.error("deadly request refused", request=_name(item), code=ErrorCode.ENGINE_REJECTED)
         self._settlement.refuse(item, ErrorCode.ENGINE_REJECTED, DEADLY)
 
     def divided(self, batch: MicroBatch, failure: MicroBatchFailed) -> Iterable[MicroBatch]:
@@ -80,3 +88,13 @@ class Recovery:
             log.error("the engine failed on one record", lane=repr(item.lane), offset=item.offset, exc_info=failure)
             self._settlement.refuse(item, ErrorCode.INTERNAL, SPOILT)
         return ()
+
+
+def _place(item: Item) -> tuple[TopicPartition, int]:
+    return item.lane.partition, item.offset
+
+
+def _name(item: Item) -> str:
+    """As `scorestream replay` names a dead letter's source."""
+    topic, partition = item.lane.partition
+    return f"{topic}/{partition}/{item.offset}"

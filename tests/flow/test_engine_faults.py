@@ -4,23 +4,34 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from consumer.errors import EngineDead
+from consumer.recovery import TOLD_RECORDS
+from consumer.suspects import KILLS_TO_REJECT
 from tests.flow.conftest import FlowWorker, World, source_offset
 
 MakeWorld = Callable[..., World]
 
 
 async def test_a_deadly_record_costs_one_dead_letter_and_its_neighbours_nothing(make_world: MakeWorld):
+    """The log leads to it: what was inside, then what was there alone, then what is refused for it."""
     world = make_world(2)
     world.publish(40, 0)
     world.publish(1, 0, document="!die")
     world.publish(40, 0)
     world.publish(40, 1)
-    worker = await world.start(engine__restart_period_seconds=0.000001)
-    first_engine = worker.engine
-    await world.until_all_committed()
+    with capture_logs() as log:
+        worker = await world.start(engine__restart_period_seconds=0.000001)
+        first_engine = worker.engine
+        await world.until_all_committed()
     world.assert_complete_and_ordered()
+    deaths = [line for line in log if line["event"] == "engine died"]
+    assert [len(one["inside"]) for one in deaths] == [min(TOLD_RECORDS, one["records_inside"]) for one in deaths]
+    assert deaths[-1]["inside"] == ["score.requests/0/40"]
+    alone = [line["request"] for line in log if line["event"] == "killed by the request that it had alone"]
+    assert alone == ["score.requests/0/40"] * KILLS_TO_REJECT
+    assert [line["request"] for line in log if line["event"] == "deadly request refused"] == ["score.requests/0/40"]
     assert worker.engine is not first_engine
     codes = [answer.get("error", {}).get("code") for answer in world.answers()]
     assert codes == [None] * 40 + ["engine_rejected"] + [None] * 40
@@ -42,10 +53,12 @@ async def test_a_deadly_record_does_not_kill_each_owner_in_turn(make_world: Make
     assert world.committed() <= 20
     world.workers.remove(first)
     world.group.members.remove(first.source)
-    second = await world.start()
-    await world.until_all_committed()
+    with capture_logs() as log:
+        second = await world.start()
+        await world.until_all_committed()
     world.assert_complete_and_ordered()
     assert [source_offset(record) for record in world.dead.records[0]] == [20]
+    assert [line["request"] for line in log if line["event"] == "deadly request refused"] == ["score.requests/0/20"]
     assert not second.running.done()
 
 

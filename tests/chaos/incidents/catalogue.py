@@ -153,7 +153,7 @@ CATALOGUE = (
         name="engine-dies",
         strike=strikes.asked("!die"),
         alerts=("ScorestreamEngineDied", "ScorestreamDeadLetters"),
-        named=("scorestream_suspect_records",),
+        named=("killed by the request that it had alone", "deadly request refused", "`inside`"),
         setting=Setting(settings={"engine.restart_period_seconds": 0.001}),
     ),
     Incident(
