@@ -44,6 +44,7 @@ class Rules:
 def documented_rules(principal: str, names: Mapping[str, str]) -> list[CreateAclsRequest]:
     """The rules that docs/secure.md gives this principal; `names` replace those of topics and group there."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--add", action="store_true", required=True)
     parser.add_argument("--allow-principal", required=True)
     parser.add_argument("--operation", action="append", required=True)
