@@ -167,9 +167,10 @@ CATALOGUE = (
     Incident(
         name="engine-dies-twice",
         strike=strikes.asked("!die"),
-        alerts=("ScorestreamExited", "ScorestreamEngineDied", "ScorestreamDeadLetters"),
+        # Not of the engine's death: the scripted engine is back at once, and dies again before that is scraped.
+        alerts=("ScorestreamExited", "ScorestreamDeadLetters"),
         beside=AWAY,
-        named=("the second time",),
+        named=("the second time", "leads to the request"),
     ),
     Incident(
         name="engine-dies-again-and-again",

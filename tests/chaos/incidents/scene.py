@@ -115,6 +115,7 @@ class Scene:
             await self.prometheus.start()
             async with under_load(self.load(REQUESTS_PER_SECOND)):
                 await self.until(self.is_calm, "all pods are ready")
+                await self.until(self._is_watched, "Prometheus has seen all pods")
                 yield
         finally:
             for pod in self.pods:
@@ -164,6 +165,10 @@ class Scene:
             f'last_over_time(ALERTS{{alertstate="firing"}}[{max(1, round(seconds))}s])'
         )
         return {labels["alertname"]: labels["severity"] for labels, _ in series}
+
+    async def _is_watched(self) -> bool:
+        """Twice, or what changes at once has nothing to change from."""
+        return len(await self.prometheus.query("count_over_time(scorestream_ready[1h]) >= 2")) >= len(self.pods)
 
     async def _all_ready(self) -> bool:
         return all([(await pod.ask("/readyz"))[0] == 200 for pod in self.pods])
