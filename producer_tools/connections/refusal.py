@@ -182,8 +182,11 @@ def _not_let_in(error: Exception, security: KafkaSecurity) -> Refusal:
 def _not_authenticated(error: SaslAuthenticationFailed, security: KafkaSecurity) -> Refusal:
     reason = f"by {security.sasl_mechanism}: {', '.join(map(str, error.args))}"
     if security.sasl_mechanism is SaslMechanism.OAUTHBEARER:
+        claims = connection_options(security)["sasl_oauth_token_provider"].claims()
+        said = f"; the token says of itself: {claims}" if claims else ""
         return Refusal(
-            f"refuses the token {reason}", "have the token made for these brokers: audience, issuer, scope; in time"
+            f"refuses the token {reason}{said}",
+            "have the token made for these brokers: audience, issuer, scope; in time",
         )
     return Refusal(
         f"refuses the user {security.username} {reason}",

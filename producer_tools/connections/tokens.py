@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import importlib
 import inspect
+import json
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from importlib.metadata import entry_points
 from threading import Thread
 from typing import Any
@@ -25,6 +28,7 @@ TOKEN_SECONDS = 10.0
 """A provider that has not answered after so long has failed."""
 RENEWED_AFTER = 0.8
 """The part of a token's life after which another is asked for; until its end it still serves if none is to be had."""
+_JWT_PARTS = 3
 
 Token = tuple[str, float]
 """A token and when it ends, in milliseconds since the epoch: what Amazon's signer for MSK returns."""
@@ -75,6 +79,19 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
                         raise TokenUnavailable(f"no token: {type(failure).__name__}: {said}") from failure
             return self._token
 
+    def claims(self) -> str:
+        """What the last token says of its end and of whom it is for; empty unless it is a JSON Web Token.
+
+        Nobody has verified it, and the token itself is not in it.
+        """
+        claims = _payload(self._token)
+        told = []
+        if ends := _moment(claims.get("exp")):
+            over = ", which has passed" if ends.timestamp() <= time.time() else ""
+            told.append(f"exp {ends:%Y-%m-%dT%H:%M:%SZ}{over}")
+        told += [f"{name} {json.dumps(claims[name])}" for name in ("aud", "iss", "scope", "scp") if name in claims]
+        return ", ".join(told)
+
     def extensions(self) -> dict[str, str]:
         """What is sent beside the token."""
         return self._extensions
@@ -101,6 +118,25 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         done.set_running_or_notify_cancel()
         Thread(target=_call, args=(provider, done), name="token provider", daemon=True).start()
         return await asyncio.wrap_future(done)
+
+
+def _payload(token: str) -> dict[str, Any]:
+    parts = token.split(".")
+    if len(parts) != _JWT_PARTS:
+        return {}
+    try:
+        payload = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return {}  # opaque, with dots in it
+    return payload if isinstance(payload, dict) else {}
+
+
+def _moment(claim: object) -> datetime | None:
+    """None: it is none that there is."""
+    try:
+        return datetime.fromtimestamp(claim, UTC) if isinstance(claim, int | float) else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _call(provider: Callable[[], Any], done: Future[Any]) -> None:

@@ -115,7 +115,7 @@ ATTEMPTS = [
         "a token that is refused",
         SASL_SSL,
         {**BY_TOKEN, "token_provider": f"{HERE}:expired_token"},
-        ("refuses the token by OAUTHBEARER", "audience"),
+        ("refuses the token by OAUTHBEARER", "; the token says of itself: exp 2", ", which has passed", "audience"),
     ),
     Attempt(
         "no token to be had",

@@ -1,6 +1,8 @@
 """Certificates, passwords and tokens that are replaced while clients live."""
 
 import asyncio
+import base64
+import json
 import ssl
 import threading
 import time
@@ -212,3 +214,37 @@ async def test_a_provider_that_gives_something_else_is_told_as_such() -> None:
         await Tokens(expired, {}).token()
     with pytest.raises(TokenUnavailable, match="TypeError"):
         await Tokens(nothing, {}).token()
+
+
+NOW = 1_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({"exp": NOW - 60}, "exp 1970-01-12T13:45:40Z, which has passed"),
+        ({"exp": NOW + 60, "sub": "worker"}, "exp 1970-01-12T13:47:40Z"),
+        (
+            {"aud": ["kafka"], "iss": "https://login", "scope": "write"},
+            'aud ["kafka"], iss "https://login", scope "write"',
+        ),
+        ({"exp": "soon"}, ""),
+        ({"exp": 1e300}, ""),
+        (["exp"], ""),
+    ],
+)
+async def test_a_token_tells_when_it_ends_and_for_whom_it_is(
+    monkeypatch: pytest.MonkeyPatch, payload: object, told: str
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOW)
+    body = base64.urlsafe_b64encode(json.dumps(payload).encode()).decode().rstrip("=")
+    tokens = Tokens(lambda: (f"head.{body}.signature", 1000 * (NOW + 60)), {})
+    await tokens.token()
+    assert tokens.claims() == told
+
+
+@pytest.mark.parametrize("opaque", ["opaque", "a.b.c", "a.\u00e9.c", "a..c"])
+async def test_an_opaque_token_tells_nothing(opaque: str) -> None:
+    tokens = Tokens(lambda: (opaque, 1000 * (time.time() + 60)), {})
+    await tokens.token()
+    assert tokens.claims() == ""
