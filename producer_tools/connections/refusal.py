@@ -117,7 +117,7 @@ async def _try_token(security: KafkaSecurity) -> Refusal | None:
         # Others were before it, each with a time of its own.
         return _no_token(f"no token: no answer in {TOKEN_SECONDS:g} s")
     except TokenUnavailable as unavailable:
-        return _no_token(str(unavailable))
+        return _no_token(unavailable.args[0])
     return None
 
 
@@ -157,7 +157,7 @@ def _not_let_in(error: Exception, security: KafkaSecurity) -> Refusal:
         case Unusable():
             found, fix = f"kafka.security: {error}", "set it right, or mount the file"
         case TokenUnavailable():
-            return _no_token(str(error))
+            return _no_token(error.args[0])
         case SaslAuthenticationFailed():
             return _not_authenticated(error, security)
         case UnsupportedSaslMechanismError():

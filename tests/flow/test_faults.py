@@ -4,8 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from consumer.errors import DependencyUnavailable, Hindrance
 from consumer.item import HELD_BYTES_PER_RAW_BYTE
-from consumer.lane import Hold
+from consumer.lane import Held, Hold
 from tests.flow.conftest import MAX_FETCH_BYTES, World
 
 MakeWorld = Callable[..., World]
@@ -165,3 +166,21 @@ async def test_the_breaker_may_open_while_other_micro_batches_are_being_shaped(m
     monkeypatch.setattr(task, "shape", shape)
     await world.until_all_committed()
     world.assert_complete_and_ordered()
+
+
+async def test_a_write_that_is_not_let_in_says_what_hinders_the_whole_worker(make_world: MakeWorld, monkeypatch):
+    world = make_world()
+    worker = await world.start()
+    [lane] = worker.flow.ledger.lanes.values()
+
+    async def refuse(*_write: object) -> None:
+        raise DependencyUnavailable("kafka", "results: refuses the user", Hindrance.AUTHENTICATION_FAILED)
+
+    with monkeypatch.context() as refused:
+        refused.setattr(worker.results, "write", refuse)
+        world.publish(1)
+        await world.until(lambda: bool(lane.holds), "it is held")
+        expected = {Hold.RESULTS_TOPIC: Held("kafka: results: refuses the user", Hindrance.AUTHENTICATION_FAILED)}
+        assert lane.holds == expected
+    await world.until_all_committed()
+    assert lane.holds == {}
