@@ -22,3 +22,11 @@ async def connected(server: RedisServer) -> AsyncIterator[RedisClient]:
         raise ToolFailure(f"--redis-url: {unusable}") from unusable
     async with client:
         yield client
+
+
+async def value_of(client: RedisClient, key: str) -> bytes | None:
+    """None when nothing is there. Raises RedisError."""
+    value = await client.get(key)
+    if isinstance(value, str):
+        raise TypeError("redis decodes responses though it was not asked to: this is a bug")
+    return value

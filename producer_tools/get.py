@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from producer_tools.cache import connected
+from producer_tools.cache import connected, value_of
 from producer_tools.connections.kafka import Brokers
-from producer_tools.connections.redis import RedisClient, RedisServer
+from producer_tools.connections.redis import RedisServer
 from producer_tools.console import ToolFailure, stdout_console, write_lines
 from producer_tools.coordinates import header
 from producer_tools.kafka import follow, open_reader, read_spans, spans_of
@@ -28,12 +28,12 @@ async def get_from_redis(request_id: str, *, server: RedisServer, prefix: str, w
     key = f"{prefix}{request_id}"
     async with connected(server) as client:
         if wait_seconds <= 0:
-            return await _get(client, key)
+            return await value_of(client, key)
         async with client.pubsub() as hints:
             await hints.subscribe(key)
             await hints.get_message(timeout=wait_seconds)  # the confirmation: from now on nothing is missed
             deadline = time.monotonic() + wait_seconds
-            while (value := await _get(client, key)) is None:
+            while (value := await value_of(client, key)) is None:
                 left_seconds = deadline - time.monotonic()
                 if left_seconds <= 0:
                     return None
@@ -73,10 +73,3 @@ def show(value: bytes | None, request_id: str) -> None:
             raise ToolFailure(f"{request_id}: {unreadable}") from None
     else:
         write_lines(value)
-
-
-async def _get(client: RedisClient, key: str) -> bytes | None:
-    value = await client.get(key)
-    if isinstance(value, str):
-        raise TypeError("redis decodes responses though it was not asked to: this is a bug")
-    return value

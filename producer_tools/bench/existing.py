@@ -46,7 +46,8 @@ async def measure(suite: Suite, mixes: Mapping[str, Mix], place: Place, note: Ca
         if suite.warmup:
             note(f"{name}: warming up")
             seed = suite.seed + WARMUP_SEED
-            warmup = mix.requests(suite.warmup, seed=seed, id_prefix=unique_prefix(name), tokenisation=Tokenisation())
+            count, prefix = suite.warmup_of(name), unique_prefix(name)
+            warmup = mix.requests(count, seed=seed, id_prefix=prefix, tokenisation=Tokenisation())
             await drive(warmup, target, pace_of(suite))
         note(f"{name}: measuring")
         count = suite.requests_of(name)

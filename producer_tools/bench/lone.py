@@ -10,8 +10,8 @@ from aiokafka import AIOKafkaProducer
 from redis.asyncio.client import PubSub
 
 from producer_tools.bench.measurement import Kind, Measurement
-from producer_tools.bench.pipeline import Deployed
-from producer_tools.cache import connected
+from producer_tools.bench.pipeline import Deployed, Timings
+from producer_tools.cache import connected, value_of
 from producer_tools.connections.redis import RedisClient, RedisServer
 from producer_tools.console import ToolFailure
 from producer_tools.histogram import Histogram
@@ -32,7 +32,7 @@ async def measure_one_at_a_time(
 
     Raises ToolFailure, KafkaError, RedisError.
     """
-    latency = Histogram()
+    latency, timings = Histogram(), Timings(every=1)
     # No linger: there is nothing to wait for.
     producer = AIOKafkaProducer(**deployed.target.brokers.client_options, linger_ms=0)
     await producer.start()
@@ -47,9 +47,10 @@ async def measure_one_at_a_time(
                 await hints.get_message(timeout=WAIT_SECONDS)  # the confirmation
                 published = time.monotonic()
                 await producer.send(deployed.target.request_topic, value, partition=0)
-                await _until_there(client, hints, key)
+                result = await _until_there(client, hints, key)
                 if number >= warmup:
                     latency.record(time.monotonic() - published)
+                    timings.arrived(result)
                 await hints.unsubscribe(key)
                 await hints.get_message(timeout=WAIT_SECONDS)
     finally:
@@ -65,13 +66,15 @@ async def measure_one_at_a_time(
         requests_per_second=round(latency.count / seconds, 2),
         latency_ms=latency.summary_ms(),
         latency_histogram=list(latency.buckets_ms()),
+        stages_ms=timings.stages_ms,
     )
 
 
-async def _until_there(client: RedisClient, hints: PubSub, key: str) -> None:
+async def _until_there(client: RedisClient, hints: PubSub, key: str) -> bytes:
     try:
         async with asyncio.timeout(WAIT_SECONDS):
-            while await client.get(key) is None:
+            while (value := await value_of(client, key)) is None:
                 await hints.get_message(timeout=WAIT_SECONDS)
+            return value
     except TimeoutError:
         raise ToolFailure(f"no result under {key} in Redis within {WAIT_SECONDS:g} s") from None

@@ -61,6 +61,11 @@ class Timings:
         if result.usage is not None:
             self.tokens.append(result.usage.prompt_tokens)
 
+    @property
+    def stages_ms(self) -> dict[str, dict[str, float]] | None:
+        """As a measurement has them."""
+        return {stage: one.summary_ms() for stage, one in self.stages.items()} or None
+
 
 class Scores:
     """Those of the first requests."""
@@ -186,7 +191,7 @@ def _measurement(deployed: Deployed, mix: str, result: LoadResult, timings: Timi
         seconds=round(result.seconds, 3),
         requests_per_second=round(result.steady_requests_per_second, 2),
         tokens_per_request=round(sum(timings.tokens) / len(timings.tokens), 1) if timings.tokens else None,
-        stages_ms={stage: one.summary_ms() for stage, one in timings.stages.items()} or None,
+        stages_ms=timings.stages_ms,
         cpu_us_per_request=cpu,
         gpus=_gpus(used.gpus),
         statuses=dict(result.statuses),

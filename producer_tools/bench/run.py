@@ -177,7 +177,7 @@ class SuiteRun:
         async with self._services(deployment) as (services, target), self._workers(deployment, services, target) as own:
             for mix in [one.mix for one in missing if one.kind is Kind.PIPELINE]:
                 if suite.warmup:
-                    warmup = self._requests(mix, suite.warmup, WARMUP_SEED)
+                    warmup = self._requests(mix, suite.warmup_of(mix), WARMUP_SEED)
                     await own.worker.while_running(drive(warmup, target, pace_of(suite)))
                 count = suite.requests_of(mix)
                 work = measure_load(own.deployed, mix, self._requests(mix, count), count, pace_of(suite))

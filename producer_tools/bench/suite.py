@@ -68,7 +68,7 @@ class Suite(_Part):
     requests: PositiveInt | dict[MixName, PositiveInt] = 2000
     """Measured requests of one mix."""
     warmup: Annotated[int, Field(ge=0)] = 200
-    """Requests before these."""
+    """Requests before these; of a mix with fewer, no more than those."""
     one_at_a_time_requests: PositiveInt = 100
     """Measured requests of `one_at_a_time`, on the first mix."""
     concurrency: PositiveInt = 512
@@ -109,6 +109,10 @@ class Suite(_Part):
     def requests_of(self, mix: str) -> int:
         """How many requests of a mix are measured."""
         return self.requests if isinstance(self.requests, int) else self.requests.get(mix, 2000)
+
+    def warmup_of(self, mix: str) -> int:
+        """How many requests of a mix come before these."""
+        return min(self.warmup, self.requests_of(mix))
 
 
 def read_suite(file: Path, settings: Mapping[str, Any] = MappingProxyType({}), minutes: float | None = None) -> Suite:
