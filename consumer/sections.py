@@ -292,8 +292,8 @@ class WorkersSettings(_Section):
     count: Annotated[int, Field(ge=1, le=64)] = 1
     """Worker processes; GPUs are given to them in turn. 1: no supervisor."""
     mps: Mps = Mps.OFF
-    """`on`: a private CUDA MPS daemon, so that workers that share a GPU compute at the same time. They then share
-    their fate, too: when one dies, all are restarted."""
+    """`on`: a private CUDA MPS daemon, so that workers that share a GPU compute at the same time. One that
+    dies is restarted alone; a fault on the GPU ends the engines of all that share it."""
     join_timeout_seconds: PositiveFloat = 300.0
     """How long a worker that is warm waits for others that still start, so that all join the group in one rebalance."""
 

@@ -1,7 +1,8 @@
 """A private CUDA MPS daemon: kernels of several processes run on one GPU at the same time, not by time slices.
 
-Its clients share a server process per GPU, so a fatal error of one, or a kill in the middle of a kernel, may end or
-block all of them: workers under MPS are restarted together, with the daemon.
+It lives as long as the supervisor. A worker that dies leaves the others alone. A fault on the GPU does not: MPS reports
+it to every process on that GPU, so each engine dies, and each worker is restarted by itself. A daemon that ends unasked
+ends the supervisor, because no engine that starts later could share the GPU.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import asyncio
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -20,14 +22,18 @@ from consumer.errors import SettingsInvalid
 from consumer.sections import Mps, WorkersSettings
 from consumer.startup import Finding
 from consumer.supervisor.gpus import VISIBLE_VARIABLE
+from consumer.supervisor.process import process_end
 
 CONTROL = "nvidia-cuda-mps-control"
+PID_FILE = f"{CONTROL}.pid"
+"""The daemon's process id; it writes this file into its CUDA_MPS_PIPE_DIRECTORY."""
+DAEMON_ENDED = "the CUDA MPS daemon ended unasked: everything has to start anew"
 _MISSING = f"there is no {CONTROL} on PATH"
 _FIX = (
     "install it (it comes with the NVIDIA driver, and the container toolkit mounts it for the capability `utility`), "
     "or set workers.mps to off"
 )
-_START_SECONDS = 30.0
+_START_SECONDS, _LOOK_SECONDS = 30.0, 0.02
 _QUIT_SECONDS = 30.0
 _QUIT_WHEN_ALONE = f"read -r _; echo quit | exec {CONTROL}"
 """Reads to the end of a pipe that only the supervisor holds open: the daemon goes when the supervisor does, however."""
@@ -52,20 +58,34 @@ def check_mps(workers: WorkersSettings) -> list[Finding]:
     return [Finding("workers.mps", ok=False, found=_MISSING, fix=_FIX)]
 
 
+def mps_variables(folder: Path) -> dict[str, str]:
+    """By which the clients of the daemon in `folder` find it."""
+    return {"CUDA_MPS_PIPE_DIRECTORY": str(folder / "mps-pipe"), "CUDA_MPS_LOG_DIRECTORY": str(folder / "mps-log")}
+
+
 @asynccontextmanager
-async def mps_daemon(folder: Path) -> AsyncIterator[Mapping[str, str]]:
-    """Run one with its files in `folder` until the block ends; yields what its clients need in their environment.
+async def mps_daemon(folder: Path) -> AsyncIterator[asyncio.Future[None]]:
+    """Run one with its files in `folder` until the block ends; yields what is done when it has ended.
 
     Raises SettingsInvalid when it does not start.
     """
-    directories = {"CUDA_MPS_PIPE_DIRECTORY": folder / "mps-pipe", "CUDA_MPS_LOG_DIRECTORY": folder / "mps-log"}
-    for directory in directories.values():
-        directory.mkdir(exist_ok=True)
-    variables = {name: str(directory) for name, directory in directories.items()}
+    variables = mps_variables(folder)
     # A daemon that sees fewer GPUs numbers them anew, and its clients' numbers would mean other devices.
     environment = {name: value for name, value in os.environ.items() if name != VISIBLE_VARIABLE} | variables
-    await asyncio.to_thread(_start, find_control(), environment, folder / "mps-start.log")
-    log.info("MPS daemon started", **variables)
+    await asyncio.to_thread(_start, find_control(), folder, environment)
+    async with _quitting(environment):
+        pid = await asyncio.to_thread(_pid, Path(variables["CUDA_MPS_PIPE_DIRECTORY"], PID_FILE))
+        log.info("MPS daemon started", pid=pid, **variables)
+        ended = asyncio.create_task(_end_of(pid))
+        try:
+            yield ended
+        finally:
+            ended.cancel()
+
+
+@asynccontextmanager
+async def _quitting(environment: Mapping[str, str]) -> AsyncIterator[None]:
+    """The daemon quits when the block ends, or this process does."""
     quitting = subprocess.Popen(  # noqa: ASYNC220, S603 -- it returns at once; the command is a constant
         ["/bin/sh", "-c", _QUIT_WHEN_ALONE],
         env=environment,
@@ -73,7 +93,7 @@ async def mps_daemon(folder: Path) -> AsyncIterator[Mapping[str, str]]:
         start_new_session=True,
     )
     try:
-        yield variables
+        yield
     finally:
         assert quitting.stdin is not None
         quitting.stdin.close()
@@ -82,11 +102,22 @@ async def mps_daemon(folder: Path) -> AsyncIterator[Mapping[str, str]]:
         except subprocess.TimeoutExpired:
             quitting.kill()
             quitting.wait()
-            log.error("the MPS daemon did not quit", within_seconds=_QUIT_SECONDS, logs=str(folder / "mps-log"))  # noqa: TRY400
+            log.error("the MPS daemon did not quit", within_seconds=_QUIT_SECONDS)  # noqa: TRY400
 
 
-def _start(command: str, environment: Mapping[str, str], log_file: Path) -> None:
-    """It goes into the background by itself, and may keep its output open: so that is a file and no pipe."""
+async def _end_of(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        await process_end(pid)
+
+
+def _start(command: str, folder: Path, environment: Mapping[str, str]) -> None:
+    """With -d it goes into the background once it listens; with -f nothing would tell that it does.
+
+    It may keep its output open: so that is a file and no pipe.
+    """
+    for directory in mps_variables(folder).values():
+        Path(directory).mkdir(exist_ok=True)
+    log_file = folder / "mps-start.log"
     try:
         with log_file.open("wb") as output:
             started = subprocess.run(  # noqa: S603 -- found on PATH
@@ -103,3 +134,13 @@ def _start(command: str, environment: Mapping[str, str], log_file: Path) -> None
     if started.returncode != 0:
         said = log_file.read_text(errors="replace").strip()
         raise SettingsInvalid(f"{CONTROL} -d failed with exit code {started.returncode}: {said}")
+
+
+def _pid(file: Path) -> int:
+    """Of the daemon that has started."""
+    deadline = time.monotonic() + _START_SECONDS
+    while not (file.exists() and (written := file.read_text().strip()).isdecimal()):
+        if time.monotonic() > deadline:
+            raise SettingsInvalid(f"{CONTROL} -d did not write {file} within {_START_SECONDS:g} s")
+        time.sleep(_LOOK_SECONDS)
+    return int(written)

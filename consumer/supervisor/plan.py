@@ -12,6 +12,7 @@ from consumer.logs import WORKER_VARIABLE
 from consumer.sections import EngineKind, EngineSettings, Mps
 from consumer.settings import Settings
 from consumer.supervisor.gpus import visible_variables
+from consumer.supervisor.mps import mps_variables
 from consumer.supervisor.roster import StartRule
 
 SHARED_GPU_MEMORY = 0.8
@@ -30,7 +31,7 @@ class WorkerPlan:
 
 
 def plan_workers(settings: Settings, gpus: Sequence[tuple[str, ...]], folder: Path) -> list[WorkerPlan]:
-    """One for each of `gpus`, the GPUs of each worker; their sockets are in `folder`."""
+    """One for each of `gpus`, the GPUs of each worker; their sockets, and the MPS daemon's, are in `folder`."""
     return [_plan(settings, index, gpus, folder / f"worker-{index}.sock") for index in range(len(gpus))]
 
 
@@ -43,6 +44,8 @@ def _plan(settings: Settings, index: int, gpus: Sequence[tuple[str, ...]], unix_
     if settings.kafka.group_instance_id is not None:
         overrides["kafka.group_instance_id"] = f"{settings.kafka.group_instance_id}-{index}"
     environment = {WORKER_VARIABLE: str(index)}
+    if settings.workers.mps is Mps.ON:
+        environment |= mps_variables(unix_socket.parent)
     if gpus[index]:
         environment |= visible_variables(gpus[index])
         if (share := gpu_memory_share(settings.engine, gpus)) is not None:

@@ -64,15 +64,9 @@ class WorkerProcess:
         The processes of an engine whose worker was killed would still hold the GPU's memory that the next one needs.
         Until it is reaped the worker's id is nobody else's, so the signal cannot reach strangers.
         """
-        loop = asyncio.get_running_loop()
-        descriptor = os.pidfd_open(self.pid)
-        gone = asyncio.Event()
-        loop.add_reader(descriptor, gone.set)
         try:
-            await gone.wait()
+            await process_end(self.pid)
         finally:
-            loop.remove_reader(descriptor)
-            os.close(descriptor)
             self.kill()
         exit_code = self._process.wait()
         await self._until_nothing_is_left()
@@ -94,6 +88,19 @@ class WorkerProcess:
             self._warm()
         elif word is Word.FAILED:
             self._failure = text
+
+
+async def process_end(pid: int) -> None:
+    """Wait until that process has ended, whoever reaps it. Raises ProcessLookupError when there is none."""
+    loop = asyncio.get_running_loop()
+    descriptor = os.pidfd_open(pid)
+    gone = asyncio.Event()
+    loop.add_reader(descriptor, gone.set)
+    try:
+        await gone.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def inherit_orphans() -> None:

@@ -41,7 +41,7 @@ class GiveUp:
 
 
 class Restarts:
-    """Of the workers that are restarted together."""
+    """Of one worker and its successors."""
 
     def __init__(self) -> None:
         self._deaths: deque[float] = deque()

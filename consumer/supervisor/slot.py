@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -18,10 +19,18 @@ from consumer.supervisor.link import Word
 from consumer.supervisor.plan import WorkerPlan, as_arguments
 from consumer.supervisor.probe import ask, ask_reasons
 from consumer.supervisor.process import WorkerProcess
-from consumer.supervisor.restarts import End
+from consumer.supervisor.restarts import End, GiveUp, Restarts
 from consumer.supervisor.roster import Phase, Roster
 
 log = structlog.get_logger()
+
+
+class GivenUp(Exception):
+    """No restart mends this. `exit_code`: of the supervisor."""
+
+    def __init__(self, exit_code: int, why: str) -> None:
+        super().__init__(why)
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ class Slot:
         self._shared = shared
         self._process: WorkerProcess | None = None
         self._joined_at: float | None = None
-        self._told_to_leave = False
+        self._restarts = Restarts()
         self._longest_run_seconds = 0.0
         self._why_down = ""
 
@@ -62,27 +71,42 @@ class Slot:
         return self._process.pid if self._process else None
 
     @property
-    def leaving(self) -> bool:
-        """Whether its worker was told to drain."""
-        return self._told_to_leave or self._shared.stopping.is_set()
-
-    @property
     def longest_run_seconds(self) -> float:
         """Of all its workers so far, from when one was let join."""
         return max(self._longest_run_seconds, self._ran_seconds())
 
-    async def live(self, variables: Mapping[str, str]) -> End | None:
-        """The life of one worker, from its turn to start to its end; None when it was told to drain before its turn."""
-        self._told_to_leave = False
-        index, roster = self.plan.index, self._shared.roster
+    async def keep_filled(self, proven: Callable[[], bool]) -> End | None:
+        """Until stopping; how its last worker then ended, None when there was none.
+
+        `proven`: whether any worker has lasted long. Raises GivenUp; its worker has ended then.
+        """
+        shared = self._shared
+        while not shared.stopping.is_set():
+            end = await self.live()
+            if end is None or shared.stopping.is_set():
+                return end
+            verdict = self._restarts.after(end, shared.clock.monotonic(), proven=proven())
+            if isinstance(verdict, GiveUp):
+                self._note_down(verdict.why)
+                raise GivenUp(verdict.exit_code, verdict.why)
+            log.warning("restarting", worker=self.plan.index, after_seconds=verdict.after_seconds)
+            self._note_down(f"{end.reason}; starts again {verdict.after_seconds:g} s later")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(verdict.after_seconds):
+                    await shared.stopping.wait()
+        return None
+
+    async def live(self) -> End | None:
+        """The life of one worker, from its turn to start to its end; None when its turn does not come any more."""
+        index, roster, stopping = self.plan.index, self._shared.roster, self._shared.stopping
         self._enter(Phase.WAITING)
-        while not roster.may_start(index) and not self.leaving:
+        while not roster.may_start(index) and not stopping.is_set():
             await self._shared.changed.wait()
-        if self.leaving:
+        if stopping.is_set():
             return None
         self._process = process = WorkerProcess(
             [*self._shared.command, *as_arguments(self.plan.overrides)],
-            {**os.environ, **self.plan.environment, **variables},
+            {**os.environ, **self.plan.environment},
             self._warm,
         )
         self._enter(Phase.STARTING)
@@ -95,8 +119,9 @@ class Slot:
         finally:
             self._longest_run_seconds = self.longest_run_seconds
             self._process = self._joined_at = None
-        # At once: nobody is to let join, or to wait for, a worker that is not there any more.
-        self.note_down(reason)
+        self._note_down(reason)
+        tell = log.error if exit_code else log.info
+        tell("worker ended", worker=index, exit_code=exit_code, reason=reason, ran_seconds=round(end.ran_seconds, 1))
         return end
 
     def join(self) -> None:
@@ -107,8 +132,7 @@ class Slot:
         self._enter(Phase.RUNNING)
 
     def drain(self) -> None:
-        """Let this life end: a worker that runs finishes what is in flight, any other quits."""
-        self._told_to_leave = True
+        """A worker that runs finishes what is in flight, any other quits; whoever waits for its turn looks again."""
         if self._process is not None:
             self._process.tell(Word.DRAIN)
         self._shared.changed.notify()
@@ -117,11 +141,6 @@ class Slot:
         """SIGKILL to the worker and its engine."""
         if self._process is not None:
             self._process.kill()
-
-    def note_down(self, why: str) -> None:
-        """It is empty for now."""
-        self._why_down = why
-        self._enter(Phase.DOWN)
 
     def standing(self) -> tuple[Reason, ...]:
         """Why its worker does not run, as far as that is known without asking it."""
@@ -148,6 +167,11 @@ class Slot:
     def _warm(self) -> None:
         self._enter(Phase.WARM)
         log.info("worker warm", worker=self.plan.index)
+
+    def _note_down(self, why: str) -> None:
+        """It is empty for now."""
+        self._why_down = why
+        self._enter(Phase.DOWN)
 
     def _enter(self, phase: Phase) -> None:
         self._shared.roster.enter(self.plan.index, phase, self._shared.clock.monotonic())

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import structlog
 from aiohttp import hdrs, web
@@ -22,12 +22,11 @@ from consumer.settings import Settings
 from consumer.signals import Signal
 from consumer.supervisor.health import WorkerHealth, as_document, as_text
 from consumer.supervisor.metrics import exposition
-from consumer.supervisor.mps import mps_daemon
+from consumer.supervisor.mps import DAEMON_ENDED, mps_daemon
 from consumer.supervisor.plan import WorkerPlan, start_rule
 from consumer.supervisor.restarts import HEALTHY_SECONDS, End
 from consumer.supervisor.roster import Phase, Roster
-from consumer.supervisor.slot import Shared, Slot
-from consumer.supervisor.unit import GivenUp, RestartUnit, Surroundings
+from consumer.supervisor.slot import GivenUp, Shared, Slot
 
 PROBE_SECONDS = 0.8
 """For a worker's answer to a probe of all; Kubernetes waits for a second by default."""
@@ -35,8 +34,6 @@ SCRAPE_SECONDS = 5.0
 """For a worker's metrics; Prometheus waits for ten by default."""
 WATCH_SECONDS, WATCH_ANSWER_SECONDS, WATCH_FAILURES = 10.0, 5.0, 3
 """Between two looks at whether the workers are live; for an answer; so many looks in a row mean a restart."""
-ENGINE_STOP_SECONDS = 35.0
-"""An engine's processes have ended by then, or been killed."""
 
 log = structlog.get_logger()
 
@@ -61,11 +58,12 @@ class Supervisor:
 
     async def run(self) -> int:
         """Until told to stop, or until it gives up; the exit code. Raises SettingsInvalid."""
-        async with _signals(self._on_signal), listening(self._settings.health, self._app()):
+        async with _signals(self._on_signal), listening(self._settings.health, self._app()), self._mps() as daemon_end:
             conducting, watching = asyncio.create_task(self._conduct()), asyncio.create_task(self._watch())
-            living = [asyncio.create_task(unit.keep_up()) for unit in self._units()]
+            living = [asyncio.create_task(slot.keep_filled(self._has_proven)) for slot in self._slots]
+            ends: list[asyncio.Future[Any]] = [*living, conducting, watching, daemon_end]
             try:
-                await asyncio.wait((*living, conducting, watching), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
                 for endless in (conducting, watching):
                     if endless.done():
                         endless.result()
@@ -82,31 +80,26 @@ class Supervisor:
         for slot in self._slots:
             slot.drain()
 
-    async def _wind_up(self, living: Sequence[asyncio.Task[list[End]]]) -> int:
-        """Either all were told to stop, or one gave up and the others are told now; the exit code."""
+    async def _wind_up(self, living: Sequence[asyncio.Task[End | None]]) -> int:
+        """Either all were told to stop, or something is at its end and they are told now; the exit code."""
         if not self._stopping.is_set():
-            [failure, *_] = [one.exception() for one in living if one.done()]
-            self._problem = str(failure)
+            failures = [one.exception() for one in living if one.done()]
+            self._problem = str(failures[0]) if failures else DAEMON_ENDED
             log.error("giving up", reason=self._problem)
             self.stop()
         await asyncio.wait(living)
         for one in living:
             if isinstance(failure := one.exception(), GivenUp):
                 return failure.exit_code
-        members = [end for one in living for end in one.result() if end.ran_seconds]
-        return 0 if members and all(end.exit_code == 0 for end in members) else 1
+        members = [end for one in living if (end := one.result()) is not None and end.ran_seconds]
+        drained = members and all(end.exit_code == 0 for end in members)
+        return 0 if drained and self._problem is None else 1
 
-    def _units(self) -> list[RestartUnit]:
-        end_seconds = self._settings.shutdown.drain_seconds + ENGINE_STOP_SECONDS
-
-        def unit(slots: Sequence[Slot], surroundings: Surroundings) -> RestartUnit:
-            return RestartUnit(
-                slots, surroundings, self._stopping, self._has_proven, end_seconds=end_seconds, clock=self._clock
-            )
-
+    def _mps(self) -> AbstractAsyncContextManager[asyncio.Future[None]]:
+        """The daemon, where the settings ask for one; what is done when it has ended."""
         if self._settings.workers.mps is Mps.ON:
-            return [unit(self._slots, partial(mps_daemon, self._folder))]
-        return [unit([slot], _nothing) for slot in self._slots]
+            return mps_daemon(self._folder)
+        return nullcontext(asyncio.get_running_loop().create_future())
 
     def _has_proven(self) -> bool:
         """Whether any worker has been healthy for long with these settings."""
@@ -127,7 +120,7 @@ class Supervisor:
         failures: Counter[int | None] = Counter()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            running = [slot for slot in self._slots if slot.phase is Phase.RUNNING and not slot.leaving]
+            running = [slot for slot in self._slots if slot.phase is Phase.RUNNING and not self._stopping.is_set()]
             pids = [slot.pid for slot in running]
             looks = await asyncio.gather(*(slot.health("/livez", WATCH_ANSWER_SECONDS) for slot in running))
             failures = Counter({pid: failures[pid] + 1 for pid, look in zip(pids, looks, strict=True) if look.reasons})
@@ -182,11 +175,6 @@ def _respond(request: web.Request, problem: str | None, workers: Sequence[Worker
 def _remembered_seconds(settings: Settings) -> float:
     """How long the group counts on a worker that was killed; a static member's successor takes its place."""
     return settings.kafka.session_timeout_seconds if settings.kafka.group_instance_id is None else 0.0
-
-
-@asynccontextmanager
-async def _nothing() -> AsyncIterator[Mapping[str, str]]:
-    yield {}
 
 
 @asynccontextmanager

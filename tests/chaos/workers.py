@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +17,8 @@ import aiohttp
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumer.sections import Mps
 from producer_tools.console import say
-from producer_tools.local.mps import mps_daemon
 from tests.chaos.answers import answers
 from tests.chaos.deployment import DURABLE, Deployment, serving, under_load
 from tests.chaos.drill import CHUNK_RECORDS, DRAIN_SECONDS, MAX_UNCOMMITTED_RECORDS, SETTINGS, STOP_GRACE_SECONDS
@@ -47,16 +46,6 @@ TIMES: dict[str, object] = SETTINGS | {
     "kafka.session_timeout_seconds": SESSION_SECONDS,
     "kafka.heartbeat_interval_seconds": HEARTBEAT_SECONDS,
 }
-
-
-class Mps(StrEnum):
-    """How the workers share their GPU."""
-
-    OFF = "off"
-    ON = "on"
-    """The supervisor's own daemon: it restarts all of them together."""
-    OUTSIDE = "outside"
-    """A daemon that the supervisor does not know of: each is restarted by itself. Shows why `on` does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +102,17 @@ class WorkerKill:
             settings=TIMES,
             stop_seconds=DRAIN_SECONDS + STOP_GRACE_SECONDS + struck.engine_stop_seconds,
         )
-        mps = {"workers.mps": Mps.ON.value} if struck.mps is Mps.ON else {}
+        own: dict[str, object] = {"workers.mps": struck.mps.value}
         self._rebalances = struck.broker is KafkaNode
         if not self._rebalances:
-            mps["kafka.session_timeout_seconds"] = str(PATIENT_SESSION_SECONDS)
-        self._settings = TIMES | self._deployment.place.settings | mps | dict(struck.settings)
+            own["kafka.session_timeout_seconds"] = PATIENT_SESSION_SECONDS
+        self._settings = TIMES | self._deployment.place.settings | own | dict(struck.settings)
         self._load = self._deployment.load(requests_per_second, struck.mix)
         self._tell = tell
 
     async def run(self, seconds: float) -> Losses:
         """Load for so long before the kill, and after the victim is back. Raises what keeps it from its numbers."""
         async with AsyncExitStack() as stack:
-            if self._struck.mps is Mps.OUTSIDE:
-                os.environ.update(await stack.enter_async_context(mps_daemon(self._folder)))
             await stack.enter_async_context(serving(self._kafka, self._redis))
             deployment = await stack.enter_async_context(self._deployment)
             supervisor = SupervisorProcess(self._folder / "supervisor", self._settings, WORKERS)
@@ -173,25 +160,29 @@ class WorkerKill:
             (losses.victims if of_victim else losses.others)[partition] = longest_pause(moments)
         if len(losses.victims) != PARTITIONS // WORKERS:
             losses.wrong.append(f"the victim had {len(losses.victims)} partitions")
-        if self._struck.mps is Mps.OFF:
-            losses.wrong += pauses_too_long(losses)
+        losses.wrong += others_stopped(losses)
+        if self._rebalances:
+            losses.wrong += moved_too_late(losses)
         return losses
 
 
-def pauses_too_long(losses: Losses) -> list[str]:
-    """Where workers do not share their fate: the others go on, and the victim's partitions move to them."""
+def others_stopped(losses: Losses) -> list[str]:
+    """What the others have to do with it: nothing but a handover."""
     wrong = [f"worker {worker}, not the victim: {fate}" for worker, fate in losses.fates.items() if fate != WENT_ON]
-    wrong += [
+    return wrong + [
         f"partition {partition}, not the victim's, stood still for {pause:.1f} s"
         for partition, pause in losses.others.items()
         if pause > HANDOVER_SECONDS
     ]
-    wrong += [
+
+
+def moved_too_late(losses: Losses) -> list[str]:
+    """The victim's partitions go to the others when its session ends, and come back with its successor."""
+    return [
         f"partition {partition}, the victim's, stood still for {pause:.1f} s"
         for partition, pause in losses.victims.items()
         if pause > SESSION_SECONDS + 2 * HANDOVER_SECONDS
     ]
-    return wrong
 
 
 def main(
@@ -201,17 +192,15 @@ def main(
     engine: Annotated[Engine, typer.Option(help="vllm: the real one, with --model.")] = Engine.SCRIPTED,
     model: Annotated[str, typer.Option(help="A reranker's folder or name. Default: a small one, on CPU.")] = "",
     setting: Annotated[list[str] | None, typer.Option("--set", help="A setting of the workers, as for `run`.")] = None,
-    mps: Annotated[Mps, typer.Option(help="outside: a daemon that the supervisor does not know of.")] = Mps.OFF,
+    mps: Annotated[Mps, typer.Option(help="Whether they share the GPU through CUDA MPS.")] = Mps.OFF,
     embedded: Annotated[
-        bool, typer.Option("--embedded", help="noida-db, not Apache Kafka: what the others do, no judgement.")
+        bool, typer.Option("--embedded", help="noida-db, not Apache Kafka: only what the others do is judged.")
     ] = False,
 ) -> None:
     """kill -9 of one of four workers under one supervisor; what its partitions see, and what the others' do."""
     broker = EmbeddedNode if embedded else KafkaNode
     if wrong := [one for one in setting or () if "=" not in one]:
         raise typer.BadParameter(f"{wrong[0]}: write PATH=VALUE, as in engine.dtype=bfloat16", param_hint="--set")
-    if embedded and mps is Mps.ON:
-        raise typer.BadParameter("all join anew, and noida-db waits for the dead for ever", param_hint="--embedded")
     chosen = dict(one.split("=", 1) for one in setting or ())
     struck = Struck(settings=chosen, mps=mps, broker=broker)
     if engine is Engine.VLLM:

@@ -208,6 +208,12 @@ def test_each_worker_has_its_own_gpu_instance_id_and_socket_and_what_is_told_is_
     assert {(one.workers.count, one.engine.model) for one in read} == {(1, "5")}
 
 
+def test_all_workers_find_the_mps_daemon_of_their_supervisor(tmp_path: Path) -> None:
+    settings = load_settings({"engine.model": "any", "workers.count": 2, "workers.mps": "on"})
+    for one in plan_workers(settings, [("3",), ("3",)], tmp_path):
+        assert one.environment["CUDA_MPS_PIPE_DIRECTORY"] == str(tmp_path / "mps-pipe")
+
+
 def _read_back(arguments: list[str]) -> dict[str, object]:
     from consumer.cli import _overrides  # noqa: PLC0415 -- what the child does
 

@@ -3,8 +3,9 @@
 import asyncio
 import ctypes
 import os
+import signal
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ import pytest
 from consumer.errors import SettingsInvalid
 from consumer.sections import Mps, WorkersSettings
 from consumer.supervisor import restarts, supervisor
-from consumer.supervisor.mps import CONTROL, check_mps
+from consumer.supervisor.mps import CONTROL, PID_FILE, check_mps
 from consumer.supervisor.process import _PR_SET_CHILD_SUBREAPER, inherit_orphans
 from consumer.supervisor.roster import Phase
-from tests.services.process import wait_until
+from tests.services.process import is_alive, wait_until
 from tests.unit.supervisor.supervised import Supervised, exit_code, supervised
 
 
@@ -62,9 +63,9 @@ async def test_a_dead_worker_comes_back_alone_and_nothing_of_it_is_left_behind(t
 
 
 async def test_a_worker_that_dies_while_it_waits_to_join_is_down_at_once(tmp_path: Path) -> None:
-    """Under MPS the others may drain for long before it is started again, and meanwhile nobody must let it join."""
+    """Nobody must let it join any more."""
     slot = Supervised(tmp_path, {0: ["fade"]}, ((),), {}).supervisor._slots[0]
-    end = await slot.live({})
+    end = await slot.live()
     assert end is not None
     assert (end.exit_code, end.ran_seconds, slot.phase, slot.pid) == (4, 0, Phase.DOWN, None)
 
@@ -90,30 +91,75 @@ async def test_a_worker_that_keeps_dying_ends_all_with_1_and_the_others_drain(tm
     assert workers.steps("drained") == [0]
 
 
+MPS_CONTROL = """#!/bin/sh
+pid_file=$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid
+if [ "$1" = -d ]; then
+    word=$1
+    setsid sleep 600 &
+    echo $! > $pid_file
+else
+    read -r word
+    kill $(cat $pid_file)
+fi
+echo "$word $CUDA_MPS_PIPE_DIRECTORY [$CUDA_VISIBLE_DEVICES]" >> LOG
+"""
+
+
+class MpsControl:
+    """A command in the place of NVIDIA's: the daemon is there from -d until `quit`, and does nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log, self._pipes = folder / "mps.log", folder / "mps-pipe"
+        self.command = folder / "bin" / CONTROL
+        self.command.parent.mkdir()
+        self.command.write_text(MPS_CONTROL.replace("LOG", str(self._log)))
+        self.command.chmod(self.command.stat().st_mode | stat.S_IXUSR)
+
+    @property
+    def asked(self) -> list[str]:
+        """What it was asked so far, where, and with which GPUs."""
+        return self._log.read_text().splitlines()
+
+    def asked_to(self, *words: str) -> list[str]:
+        """As `asked` is, when it was asked this, of the supervisor's daemon, with all GPUs."""
+        return [f"{word} {self._pipes} []" for word in words]
+
+    @property
+    def pid(self) -> int:
+        """Of the daemon."""
+        return int((self._pipes / PID_FILE).read_text())
+
+
 @pytest.fixture
-def mps_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """A command in the place of NVIDIA's; returns what it was asked so far, and where."""
-    log, command = tmp_path / "mps.log", tmp_path / "bin" / CONTROL
-    command.parent.mkdir()
-    command.write_text(
-        f'#!/bin/sh\n[ "$1" = -d ] || read -r word\n'
-        f'echo "${{1:-$word}} $CUDA_MPS_PIPE_DIRECTORY [$CUDA_VISIBLE_DEVICES]" >> {log}\n'
-    )
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+def mps_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MpsControl:
+    control = MpsControl(tmp_path)
+    monkeypatch.setenv("PATH", f"{control.command.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    return lambda: log.read_text().splitlines()
+    return control
 
 
-async def test_under_mps_all_are_restarted_with_the_daemon_when_one_dies(
-    tmp_path: Path, mps_control: Callable[[], list[str]]
+async def test_under_mps_a_dead_worker_comes_back_alone_and_the_daemon_stays(
+    tmp_path: Path, mps_control: MpsControl
 ) -> None:
     async with supervised(tmp_path, {1: ["die", "run"]}, (("1",), ("1",)), workers__mps="on") as workers:
-        await workers.until_steps("joined", 4)
-        assert sorted(workers.steps("started")) == [0, 0, 1, 1]
-        assert workers.steps("drained") == [0], "it finished what it had"
-    pipe = tmp_path / "mps-pipe"
-    assert mps_control() == [f"{word} {pipe} []" for word in ("-d", "quit", "-d", "quit")]
+        await workers.until_steps("joined", 3)
+        assert sorted(workers.steps("started")) == [0, 1, 1]
+        assert workers.steps("drained") == []
+        assert is_alive(mps_control.pid)
+    assert mps_control.asked == mps_control.asked_to("-d", "quit")
+
+
+async def test_when_the_mps_daemon_ends_unasked_the_workers_drain_and_the_supervisor_ends_with_1(
+    tmp_path: Path, mps_control: MpsControl
+) -> None:
+    workers = Supervised(tmp_path, {}, (("1",), ("1",)), {"workers.mps": "on"})
+    running = asyncio.create_task(workers.supervisor.run())
+    await workers.until_steps("joined", 2)
+    os.kill(mps_control.pid, signal.SIGKILL)
+    async with asyncio.timeout(60):
+        assert await running == 1
+    assert sorted(workers.steps("drained")) == [0, 1]
+    assert len(workers.steps("started")) == 2
 
 
 async def test_without_the_mps_daemon_nothing_starts_and_the_fix_is_told(
