@@ -33,7 +33,7 @@ _FIX = (
     "install it (it comes with the NVIDIA driver, and the container toolkit mounts it for the capability `utility`), "
     "or set workers.mps to off"
 )
-_START_SECONDS, _LOOK_SECONDS = 30.0, 0.02
+_START_SECONDS, _PID_SECONDS, _LOOK_SECONDS = 30.0, 5.0, 0.02
 _QUIT_SECONDS = 30.0
 _QUIT_WHEN_ALONE = f"read -r _; echo quit | exec {CONTROL}"
 """Reads to the end of a pipe that only the supervisor holds open: the daemon goes when the supervisor does, however."""
@@ -74,8 +74,11 @@ async def mps_daemon(folder: Path) -> AsyncIterator[asyncio.Future[None]]:
     environment = {name: value for name, value in os.environ.items() if name != VISIBLE_VARIABLE} | variables
     await asyncio.to_thread(_start, find_control(), folder, environment)
     async with _quitting(environment):
-        pid = await asyncio.to_thread(_pid, Path(variables["CUDA_MPS_PIPE_DIRECTORY"], PID_FILE))
+        file = Path(variables["CUDA_MPS_PIPE_DIRECTORY"], PID_FILE)
+        pid = await asyncio.to_thread(_pid, file)
         log.info("MPS daemon started", pid=pid, **variables)
+        if pid is None:
+            log.warning("nobody would notice the end of the MPS daemon: it wrote no process id", file=str(file))
         ended = asyncio.create_task(_end_of(pid))
         try:
             yield ended
@@ -105,7 +108,11 @@ async def _quitting(environment: Mapping[str, str]) -> AsyncIterator[None]:
             log.error("the MPS daemon did not quit", within_seconds=_QUIT_SECONDS)  # noqa: TRY400
 
 
-async def _end_of(pid: int) -> None:
+async def _end_of(pid: int | None) -> None:
+    """Never where there is no pid to watch: the workers are worth more than the watch."""
+    if pid is None:
+        await asyncio.get_running_loop().create_future()
+        return
     with suppress(ProcessLookupError):
         await process_end(pid)
 
@@ -136,11 +143,11 @@ def _start(command: str, folder: Path, environment: Mapping[str, str]) -> None:
         raise SettingsInvalid(f"{CONTROL} -d failed with exit code {started.returncode}: {said}")
 
 
-def _pid(file: Path) -> int:
-    """Of the daemon that has started."""
-    deadline = time.monotonic() + _START_SECONDS
+def _pid(file: Path) -> int | None:
+    """Of the daemon that has started; None where it does not tell."""
+    deadline = time.monotonic() + _PID_SECONDS
     while not (file.exists() and (written := file.read_text().strip()).isdecimal()):
         if time.monotonic() > deadline:
-            raise SettingsInvalid(f"{CONTROL} -d did not write {file} within {_START_SECONDS:g} s")
+            return None
         time.sleep(_LOOK_SECONDS)
     return int(written)

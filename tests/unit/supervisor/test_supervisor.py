@@ -162,6 +162,17 @@ async def test_when_the_mps_daemon_ends_unasked_the_workers_drain_and_the_superv
     assert len(workers.steps("started")) == 2
 
 
+async def test_an_mps_daemon_that_does_not_tell_its_pid_is_used_all_the_same(
+    tmp_path: Path, mps_control: MpsControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.supervisor.mps._PID_SECONDS", 0.05)
+    mps_control.command.write_text(mps_control.command.read_text().replace(PID_FILE, "pid-of-another-name"))
+    async with supervised(tmp_path, {}, (("1",), ("1",)), workers__mps="on") as workers:
+        await workers.until_steps("joined", 2)
+        assert not (tmp_path / "mps-pipe" / PID_FILE).exists()
+    assert mps_control.asked == mps_control.asked_to("-d", "quit")
+
+
 async def test_without_the_mps_daemon_nothing_starts_and_the_fix_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
