@@ -22,7 +22,7 @@ from consumer.model.token_vectors import TokenVectors
 from consumer.prompt_layout import PromptLayout
 from consumer.records import TokenSequence
 from consumer.vector_layout import VectorLayout
-from consumer.word_tokens import WordTokens, treats_words_alone
+from consumer.word_tokens import WordTokens
 
 _PROBES = ("one", "two three")
 _VOCABULARY_GLOBS = ("tokenizer.json", "vocab*", "*.model")
@@ -107,7 +107,7 @@ class ModelTokenizer:
         # "[SEP]" in a user's text is five characters, not an instruction to the model.
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
-        self._words = WordTokens(tokenizer) if treats_words_alone(tokenizer) else None
+        self._words = WordTokens.of(tokenizer)
         self._lower_case = lower_case
         self._with_offsets = with_offsets
         self.layout = layout = SequenceLayout.learn(tokenizer, has_segments=has_segments)

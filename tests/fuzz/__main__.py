@@ -1,7 +1,7 @@
 """Throw made-up payloads at the pure path of every kind of model: python -m tests.fuzz --count 1000000 [--seed N].
 
-Exits with 1 at the first payload for which an exception escapes, an answer is not bounded, or something of the payload
-stands in an error or in the log; it is printed with what broke.
+Exits with 1 at the first payload for which an exception escapes, an answer is not bounded, token ids are not the
+tokenizer's own, or something of the payload stands in an error or in the log; it is printed with what broke.
 """
 
 from __future__ import annotations

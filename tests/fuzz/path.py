@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import orjson
 import structlog
 from tokenizers import Tokenizer
 
-from consumer.interfaces import Task
+from consumer.interfaces import EncodedText, Task
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.token_vectors import TokenVectors
 from consumer.records import (
@@ -34,6 +35,7 @@ from consumer.tokenization import ModelTokenizer
 from schemas.errors import ErrorCode
 from schemas.wire import RequestLimits, parse_result
 from tests.fuzz.payloads import MARKER
+from tests.models.byte_pairs import build_tokenizer
 from tests.models.minilm import minilm_embed
 
 MAX_ERROR_BYTES = 4000
@@ -64,6 +66,7 @@ CARDS: Mapping[str, ModelCard] = {
     "classifier": replace(_CARD, kind=ModelKind.CLASSIFIER, scale=Scale.SOFTMAX, labels=LABELS),
     "token classifier": replace(_CARD, kind=ModelKind.TOKEN_CLASSIFIER, scale=Scale.SOFTMAX, labels=LABELS),
     "embedder": replace(_EMBEDDER, dimensions=(2, 4), query_prompt="query: ", document_prompt="passage: "),
+    "decoder": replace(_EMBEDDER, pooling="LAST", has_segments=False),
     "late interaction": replace(
         _EMBEDDER,
         kind=ModelKind.LATE_INTERACTION,
@@ -78,6 +81,18 @@ class Broke(AssertionError):
     """A law that does not hold, with the payload for which it does not."""
 
 
+class _Compared(ModelTokenizer):
+    """What is remembered of words makes no difference."""
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        encoded = super().encode(texts)
+        own = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        for text, one, expected in zip(texts, encoded, own, strict=True):
+            if one.ids != expected.ids:
+                raise Broke(f"token ids {one.ids} in the place of {expected.ids} of {text!r}")
+        return encoded
+
+
 @dataclass
 class OnePath:
     """One kind of model. `codes`: how often each ending came, `ok` among them."""
@@ -88,9 +103,9 @@ class OnePath:
 
     def __post_init__(self) -> None:
         card = CARDS[self.kind]
-        tokenizer = ModelTokenizer(
-            Tokenizer.from_file(str(minilm_embed() / "tokenizer.json")),
-            has_segments=True,
+        tokenizer = _Compared(
+            _byte_pairs() if self.kind == "decoder" else Tokenizer.from_file(str(minilm_embed() / "tokenizer.json")),
+            has_segments=card.has_segments,
             with_offsets=card.kind is ModelKind.TOKEN_CLASSIFIER,
             token_vectors=card.token_vectors,
         )
@@ -150,6 +165,12 @@ class OnePath:
             raise Broke(f"{error!r} repeats the request {record.value!r}")
         if result.status != ("ok" if code == "ok" else "error"):
             raise Broke(f"status {result.status} for {code} on {record.value!r}")
+
+
+def _byte_pairs() -> Tokenizer:
+    with TemporaryDirectory() as folder:
+        build_tokenizer(Path(folder))
+        return Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
 
 
 def listen() -> list[str]:
