@@ -69,6 +69,8 @@ class Item:
     returned_at: float = 0.0
     settled_at: float = 0.0
     outcome: Outcome | None = None
+    outcome_bytes: int = 0
+    """What it weighs on the topics."""
     span: Span | None = None
     """Of a record that is traced."""
 

@@ -192,11 +192,11 @@ class Lane:
         if not item.unanswered:
             return False
         item.state = ItemState.SETTLED
-        item.outcome = outcome
+        item.outcome, item.outcome_bytes = outcome, outcome.size_bytes
         item.settled_at = now
         item.prepared = None
         item.outputs = []
-        charge = item.record.size_bytes + outcome.size_bytes + RESERVED_RESULT_BYTES
+        charge = item.record.size_bytes + item.outcome_bytes + RESERVED_RESULT_BYTES
         self._charge(charge - item.charged_bytes)
         item.charged_bytes = charge
         return item is self.items[0]
@@ -246,7 +246,7 @@ class Lane:
         for item in islice(self.items, max(0, room)):
             if item.state is not ItemState.SETTLED or item.outcome is None:
                 break
-            size_bytes += item.outcome.size_bytes
+            size_bytes += item.outcome_bytes
             if taken and size_bytes > max_bytes:
                 break
             taken.append(item)

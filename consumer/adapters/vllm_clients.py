@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 
 import torch
 
+from consumer.adapters.vllm_decoding import Numbers, keep_numbers_as_they_came
 from consumer.adapters.vllm_outputs import engine_outputs
 from consumer.adapters.vllm_versions import REFUSALS, AsyncLLM, copy_request, output_problem, params_of, sender_of
 from consumer.records import CustomPooling, EngineInput, EngineOutput, InputRejected, Pooling, Step
@@ -145,6 +146,7 @@ class EngineCoreClient:
             core.abort_requests_async,
             core.get_output_async,
         )
+        self._restore_tensors = keep_numbers_as_they_came(core)
         self._process_inputs = llm.input_processor.process_inputs
         self._supported_tasks = supported_tasks
         self._attempts = count()
@@ -198,6 +200,7 @@ class EngineCoreClient:
         self._llm.output_handler = None
         self._reader.cancel()
         await asyncio.wait((self._reader,))
+        self._restore_tensors()
 
     async def _send(self, request: Any, batch: _MicroBatch, place: int, tokens: int) -> None:
         if self._broken:
@@ -236,7 +239,7 @@ class EngineCoreClient:
                 for output in outputs.outputs:
                     # Not there: it was aborted when it had been computed already.
                     if place := self._leave(output.request_id):
-                        self._put(*place, _tensor_of(output))
+                        self._put(*place, _numbers_of(output))
                 left, left_tokens = len(self._waiting), self._waiting_tokens
                 if left < sequences:
                     self._watch(Step(sequences - left, tokens - left_tokens, left, left_tokens))
@@ -257,7 +260,7 @@ class EngineCoreClient:
         return batch, place
 
     @staticmethod
-    def _put(batch: _MicroBatch, place: int, computed: torch.Tensor | InputRejected) -> None:
+    def _put(batch: _MicroBatch, place: int, computed: Numbers | torch.Tensor | InputRejected) -> None:
         batch.computed[place] = computed
         batch.missing -= 1
         if not batch.missing and not batch.complete.done():
@@ -269,12 +272,12 @@ CLIENTS: Mapping[EngineClient, type[AsyncLLMClient | EngineCoreClient]] = {
 }
 
 
-def _tensor_of(output: Any) -> torch.Tensor | InputRejected:
+def _numbers_of(output: Any) -> Numbers | torch.Tensor | InputRejected:
     """Of an EngineCoreOutput, a pooling request's only one. Without numbers, the engine has ended the request."""
-    numbers: torch.Tensor | None = output.pooling_output
+    numbers: Numbers | torch.Tensor | None = output.pooling_output
     if numbers is None:
         return _rejected(f"the engine gave no numbers: {output.finish_reason}")
-    return numbers if numbers.numel() else _rejected("the engine gave no numbers")
+    return _rejected("the engine gave no numbers") if 0 in numbers.shape else numbers
 
 
 def _prompt(one: EngineInput) -> Any:

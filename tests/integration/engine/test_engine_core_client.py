@@ -24,8 +24,13 @@ class Core:
     """Takes requests, and gives the outputs, or the exception, that a test puts into it."""
 
     def __init__(self) -> None:
+        from vllm.v1.engine import EngineCoreOutputs  # noqa: PLC0415 - imports vLLM
+        from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder  # noqa: PLC0415 - imports vLLM
+
         self.requests: list[Any] = []
         self.aborted: list[str] = []
+        self.decoder = MsgpackDecoder(EngineCoreOutputs)
+        self._encode, self._outputs_of = MsgpackEncoder().encode, EngineCoreOutputs
         self.outputs: asyncio.Queue[Any] = asyncio.Queue()
         self._sent = asyncio.Semaphore(0)
         self._gave = False
@@ -44,7 +49,7 @@ class Core:
         self._gave = True
         if isinstance(given, Exception):
             raise given
-        return SimpleNamespace(outputs=given)
+        return self.decoder.decode(self._encode(self._outputs_of(outputs=given)))
 
     async def until_sent(self, count: int) -> list[str]:
         """Ids of all requests, once there are so many more."""
@@ -82,9 +87,11 @@ def client_of(core: Core) -> EngineCoreClient:
 
 def output(request_id: str, *numbers: float, finish_reason: str = "stop") -> Any:
     import torch  # noqa: PLC0415 - seconds
+    from vllm.v1.engine import EngineCoreOutput, FinishReason  # noqa: PLC0415 - imports vLLM
 
     computed = torch.tensor(numbers) if numbers else None
-    return SimpleNamespace(request_id=request_id, pooling_output=computed, finish_reason=finish_reason)
+    reason = FinishReason[finish_reason.upper()]
+    return EngineCoreOutput(request_id, [], pooling_output=computed, finish_reason=reason)
 
 
 async def test_outputs_in_any_order_and_of_several_micro_batches_find_their_places(
