@@ -176,10 +176,28 @@ class Health:
         return reasons
 
     def not_ready(self, now: float) -> list[Reason]:
-        """Why this worker does not score all that it should; empty when it does."""
+        """Why this worker does not score all that it should, causes first; empty when it does."""
         if self.lifecycle is not Lifecycle.RUNNING or self.watched is None:
             return [Reason(Condition.NOT_RUNNING, f"the worker is {self.lifecycle.value}"), *self.not_live(now)]
-        return [*self.not_live(now), *self._outside(self.watched, now), *self._held(self.watched)]
+        # Causes before what comes of them: without Kafka there is no member, and without a member no commit.
+        return [
+            *self.not_live(now),
+            *self._engine(self.watched),
+            *self._hindered(self.watched),
+            *self._outside(self.watched, now),
+            *self._held(self.watched),
+        ]
+
+    def _engine(self, watched: Watched) -> Iterator[Reason]:
+        if watched.engine_restarting():
+            yield Reason(Condition.ENGINE_RESTARTING, "the engine died and is started again")
+
+    def _hindered(self, watched: Watched) -> Iterator[Reason]:
+        # The clients that write may be refused before the one that reads: each connection lasts as long as it lasts.
+        holds = (held for lane in watched.lanes.values() for held in lane.holds.values())
+        of_writers = {held.hindrance: held.why for held in holds if held.hindrance is not None}
+        for hindrance, why in (of_writers | dict(watched.hindrances())).items():
+            yield Reason(Condition(hindrance.value), why)
 
     def _outside(self, watched: Watched, now: float) -> Iterator[Reason]:
         match watched.standing():
@@ -195,17 +213,11 @@ class Health:
                 yield Reason(Condition.NOT_A_MEMBER, "the group's coordinator does not answer")
 
     def _held(self, watched: Watched) -> Iterator[Reason]:
-        if watched.engine_restarting():
-            yield Reason(Condition.ENGINE_RESTARTING, "the engine died and is started again")
-        holds = [(lane, hold, held) for lane in watched.lanes.values() for hold, held in lane.holds.items()]
-        # The clients that write may be refused before the one that reads: each connection lasts as long as it lasts.
-        of_writers = {held.hindrance: held.why for _, _, held in holds if held.hindrance is not None}
-        for hindrance, why in (of_writers | dict(watched.hindrances())).items():
-            yield Reason(Condition(hindrance.value), why)
         if refusal := watched.commit_refusal():
             yield Reason(Condition.COMMITS_REFUSED, refusal)
-        for lane, hold, held in holds:
-            yield Reason(Condition.LANE_HELD, f"{hold.value} holds {lane!r}: {held.why}")
+        for lane in watched.lanes.values():
+            for hold, held in lane.holds.items():
+                yield Reason(Condition.LANE_HELD, f"{hold.value} holds {lane!r}: {held.why}")
 
     def _note_places(self, watched: Watched) -> None:
         """Since when, in seconds that the loop ran, each lane's head is where it is and could move."""

@@ -133,3 +133,19 @@ def test_everything_that_is_wrong_is_told(observed: Observed) -> None:
         Condition.COMMITS_REFUSED,
         Condition.LANE_HELD,
     }
+
+
+def test_causes_are_told_before_what_comes_of_them(observed: Observed) -> None:
+    observed.assign().holds[Hold.RESULTS_TOPIC] = Held("results: no broker", Hindrance.BROKER_AWAY)
+    observed.hindrances = {Hindrance.SOURCE_REFUSED: "group: not authorized"}
+    observed.standing = Standing.OUTSIDE
+    observed.commit_refusal = "no answer"
+    observed.engine_restarting = True
+    assert [reason.condition for reason in observed.health.not_ready(observed.now)] == [
+        Condition.ENGINE_RESTARTING,
+        Condition.BROKER_AWAY,
+        Condition.SOURCE_REFUSED,
+        Condition.NOT_A_MEMBER,
+        Condition.COMMITS_REFUSED,
+        Condition.LANE_HELD,
+    ]
