@@ -7,6 +7,8 @@ from typing import TextIO
 
 import structlog
 
+from consumer.repetition import RepetitionFilter
+
 WORKER_VARIABLE = "SCORESTREAM_WORKER_INDEX"
 """Set by a supervisor for each of its workers; every line of the worker's log has it as `worker`."""
 
@@ -44,6 +46,7 @@ def configure(stream: TextIO = sys.stderr) -> None:
             ],
         )
     )
+    handler.addFilter(RepetitionFilter("aiokafka"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
