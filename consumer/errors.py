@@ -70,7 +70,8 @@ class EngineDead(Exception):
 class PartitionStuck(Exception):
     """The head of a partition does not move and nothing that has a name holds it.
 
-    `in_engine`: the engine has it, and another engine may help; else only a new process does.
+    `in_engine`: the engine has it, and another engine may help; else only a new process does, and the message names
+    topic, partition and offset of every head that is stuck.
     """
 
     def __init__(self, message: str, *, in_engine: bool) -> None:

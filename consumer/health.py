@@ -78,6 +78,20 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class StuckHead:
+    """A request at the head of its partition that could come on and has not, for so many seconds that the loop ran."""
+
+    topic: str
+    partition: int
+    offset: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Its place, and for how long."""
+        return f"{self.topic}[{self.partition}] at offset {self.offset} has not moved for {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
     """What there is to see once the model is loaded; each is asked at every look, and never waits."""
 
@@ -118,6 +132,7 @@ class Health:
         self._member_at: float | None = None
         self._places: dict[Lane, tuple[_Place, float]] = {}
         self._entered: dict[object, float] = {}
+        self._told: set[Item] = set()
 
     def look(self, now: float) -> None:
         """Once every LOOK_SECONDS. Raises PartitionStuck when a lane, or the engine, has been stuck for too long.
@@ -140,11 +155,23 @@ class Health:
             raise PartitionStuck(
                 f"the engine has not given back what it got {self._settings.stuck_seconds:g} s ago", in_engine=True
             )
-        for lane, seconds in self._motionless(self.watched):
-            if seconds > 2 * self._settings.stuck_seconds:
-                raise PartitionStuck(
-                    f"{lane!r} has not moved for {seconds:.0f} s, and nothing holds it", in_engine=False
-                )
+        stuck = self._stuck(self.watched)
+        if stuck and stuck[0][1] > 2 * self._settings.stuck_seconds:
+            heads = (f"{_head(lane, seconds)}, and nothing holds it: {lane!r}" for lane, seconds in stuck)
+            raise PartitionStuck("; ".join(heads), in_engine=False)
+
+    def newly_stuck(self) -> list[StuckHead]:
+        """Each head once, when a look has found it stuck; the longest first. To be asked after each look.
+
+        Asked with no await in between, it is told before liveness can fail.
+        """
+        if self.watched is None:
+            return []
+        stuck = self._stuck(self.watched)
+        new = [_head(lane, seconds) for lane, seconds in stuck if lane.items[0] not in self._told]
+        heads = {lane.items[0] for lane in self.watched.lanes.values() if lane.items}
+        self._told = (self._told | {lane.items[0] for lane, _ in stuck}) & heads
+        return new
 
     @property
     def stuck_seconds(self) -> float:
@@ -170,9 +197,8 @@ class Health:
         if self.watched is not None:
             if failure := self.watched.client_failure():
                 reasons.append(Reason(Condition.CLIENT_ENDED, failure))
-            for lane, seconds in self._motionless(self.watched):
-                if seconds > self._settings.stuck_seconds:
-                    reasons.append(Reason(Condition.LANE_STUCK, f"{lane!r} has not moved for {seconds:.0f} s"))
+            for lane, seconds in self._stuck(self.watched):
+                reasons.append(Reason(Condition.LANE_STUCK, f"{lane!r} has not moved for {seconds:.0f} s"))
         return reasons
 
     def not_ready(self, now: float) -> list[Reason]:
@@ -230,12 +256,21 @@ class Health:
                 places[lane] = before if before and before[0] == place else (place, self._awake_seconds)
         self._places = places
 
+    def _stuck(self, watched: Watched) -> list[tuple[Lane, float]]:
+        """Lanes that have been motionless for longer than the limit, and for how long; the longest first."""
+        stuck = [one for one in self._motionless(watched) if one[1] > self._settings.stuck_seconds]
+        return sorted(stuck, key=lambda one: one[1], reverse=True)
+
     def _motionless(self, watched: Watched) -> Iterator[tuple[Lane, float]]:
         """Lanes that could move and, at the last look, had not for so many seconds."""
         for lane, (place, since) in self._places.items():
             still_there = lane.items and lane.items[0] is place.head and lane.items[0].state is place.state
             if still_there and _should_move(lane, watched):
                 yield lane, self._awake_seconds - since
+
+
+def _head(lane: Lane, seconds: float) -> StuckHead:
+    return StuckHead(*lane.partition, lane.items[0].offset, seconds)
 
 
 def _should_move(lane: Lane, watched: Watched) -> bool:

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 
@@ -162,6 +163,11 @@ class Worker:
             await asyncio.wait((running, *beside))
             log.info("totals", **flow.tally.line(), skipped_records=source.skipped_records)
 
+    def _tell_stuck(self) -> None:
+        """In the log before whoever probes the worker ends it: no await since the look."""
+        for head in self._health.newly_stuck():
+            log.error("partition stuck", **asdict(head) | {"seconds": round(head.seconds, 1)})
+
     async def _look_while_starting(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -178,6 +184,7 @@ class Worker:
                     if not stuck.in_engine:
                         raise
                     replacing.create_task(flow.engine_hangs(EngineDead(str(stuck))))
+                self._tell_stuck()
 
     async def _ping(self, flow: Flow, engine: ScoringEngine) -> None:
         """Of an engine that hangs, and of one that died idle, nothing else tells."""

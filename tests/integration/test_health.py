@@ -158,7 +158,18 @@ async def test_a_tokenizer_that_never_returns_makes_the_worker_not_live_and_then
         await publish(kafka, names["requests"], "!ponder " * 300)
         stuck = await probe.until("/livez", lambda answer: answer.status == 503, "not live")
         assert stuck.conditions == {"lane_stuck"}
+        place = (names["requests"], 0, 0)
+        assert logged_places(worker) == [("error", *place)], "before anyone could have ended it for its liveness"
         assert await worker.wait() == 1
+        assert logged_places(worker) == [("error", *place)], "once"
+        [end] = [event for event in worker.events() if event["event"] == "stopped"]
+        assert (end["type"], f"{names['requests']}[0] at offset 0 " in str(end["reason"])) == ("PartitionStuck", True)
+
+
+def logged_places(worker: WorkerProcess) -> list[tuple[object, ...]]:
+    """Level, topic, partition and offset of each request that the log says to be stuck."""
+    stuck = [event for event in worker.events() if event["event"] == "partition stuck"]
+    return [tuple(event[name] for name in ("level", "topic", "partition", "offset")) for event in stuck]
 
 
 async def test_without_redis_the_worker_is_unready_by_name_alive_and_comes_back(

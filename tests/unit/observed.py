@@ -58,15 +58,15 @@ class Observed:
     def not_ready(self) -> set[Condition]:
         return {reason.condition for reason in self.health.not_ready(self.now)}
 
-    def assign(self) -> Lane:
-        lane = Lane(PLACE, MemoryBudget(10**9, 1.0), Breaker(BreakerSettings()))
-        self.lanes[PLACE] = lane
+    def assign(self, partition: TopicPartition = PLACE) -> Lane:
+        lane = Lane(partition, MemoryBudget(10**9, 1.0), Breaker(BreakerSettings()))
+        self.lanes[partition] = lane
         return lane
 
 
 def receive(lane: Lane, count: int) -> None:
     first = lane.next_offset or 0
-    records = [SourceRecord(*PLACE, first + number, 0, None, b"{}", ()) for number in range(count)]
+    records = [SourceRecord(*lane.partition, first + number, 0, None, b"{}", ()) for number in range(count)]
     lane.receive(records, first + count, 0.0)
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from consumer.errors import PartitionStuck
-from consumer.health import Condition
+from consumer.health import Condition, StuckHead
 from consumer.lane import Held, Hold
+from consumer.records import TopicPartition
 from tests.unit.observed import PLACE, STUCK_SECONDS, Observed, deliver_head, receive, settle_head
 
 
@@ -18,7 +19,51 @@ def test_a_head_that_does_not_move_is_stuck_and_after_as_long_again_ends_the_wor
     assert "requests[3]" in observed.health.not_live(observed.now)[0].detail
     with pytest.raises(PartitionStuck, match=r"<Lane requests\[3\] open watermark=0") as stuck:
         observed.pass_time(STUCK_SECONDS)
+    assert str(stuck.value).startswith("requests[3] at offset 0 has not moved for 21 s, and nothing holds it: ")
     assert not stuck.value.in_engine
+
+
+def test_a_stuck_head_is_told_once_with_its_place_before_liveness_fails(observed: Observed) -> None:
+    lane = observed.assign()
+    receive(lane, 2)
+    observed.pass_time(STUCK_SECONDS)
+    told: list[StuckHead] = []
+    for _ in range(STUCK_SECONDS):
+        assert observed.not_live() == set() or told
+        observed.pass_time(1)
+        told += observed.health.newly_stuck()
+    assert told == [StuckHead("requests", 3, 0, STUCK_SECONDS + 1)]
+    settle_head(lane)
+    deliver_head(lane)
+    observed.pass_time(STUCK_SECONDS + 2)
+    assert [head.offset for head in observed.health.newly_stuck()] == [1], "the next one is another head"
+
+
+def test_a_head_that_a_hold_excused_for_a_while_is_not_told_again(observed: Observed) -> None:
+    lane = observed.assign()
+    receive(lane, 1)
+    observed.pass_time(STUCK_SECONDS + 2)
+    assert len(observed.health.newly_stuck()) == 1
+    lane.holds[Hold.REDIS] = Held("redis: no answer in 1 s")
+    observed.pass_time(1)
+    assert observed.health.newly_stuck() == []
+    lane.holds.clear()
+    observed.pass_time(STUCK_SECONDS + 2)
+    assert observed.not_live() == {Condition.LANE_STUCK}
+    assert observed.health.newly_stuck() == []
+
+
+def test_of_several_stuck_heads_the_one_that_stood_still_first_is_named_first_and_the_end_names_all(
+    observed: Observed,
+) -> None:
+    receive(observed.assign(TopicPartition("requests", 5)), 1)
+    observed.pass_time(3)
+    receive(observed.assign(), 1)
+    observed.pass_time(STUCK_SECONDS + 2)
+    assert [head.partition for head in observed.health.newly_stuck()] == [5, 3]
+    assert "requests[5]" in observed.health.not_live(observed.now)[0].detail
+    with pytest.raises(PartitionStuck, match=r"requests\[5\] at offset 0 .*; requests\[3\] at offset 0 "):
+        observed.pass_time(STUCK_SECONDS)
 
 
 def test_how_long_a_head_has_not_moved_is_told_before_it_is_stuck_and_forgotten_when_it_does(
