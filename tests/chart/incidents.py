@@ -90,6 +90,22 @@ def not_let_in(condition: str) -> dict[str, str]:
 
 
 STOPPED = "0+60000x20 1200000x100"
+NOTHING_ANSWERED = {
+    **both("scorestream_answered_records_total", STOPPED),
+    **both("scorestream_refused_records_total", "0+60x20 1200x100", ',code="schema"'),
+    **both("scorestream_refused_records_total", "0+60x20 1200x100", ',code="expired"'),
+    **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="1"'),
+    **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="100"'),
+    **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="+Inf"'),
+}
+LAG = ',topic="score.requests",partition="0"'
+
+
+def between_starts(before: str, value: str) -> str:
+    """As `before` until minute 20, then at every other scrape, because each minute the process ends."""
+    return " ".join([before, *(50 * (value, "stale"))])
+
+
 CALM = Incident("all is well", {})
 INCIDENTS = (
     Incident(
@@ -105,17 +121,56 @@ INCIDENTS = (
         {"ScorestreamPartitionStuck": 1},
         {f'scorestream_partition_motionless_seconds{A},topic="score.requests",partition="0"}}': "0x59 61x60"},
     ),
+    Incident("nothing is answered", {"ScorestreamNothingAnswered": 1}, NOTHING_ANSWERED),
     Incident(
-        "nothing is answered",
-        {"ScorestreamNothingAnswered": 1},
+        "workers that answer nothing and start again each minute",
+        {"ScorestreamNothingAnswered": 1, "ScorestreamRestarts": 2, "ScorestreamExited": 2},
         {
-            **both("scorestream_answered_records_total", STOPPED),
-            **both("scorestream_refused_records_total", "0+60x20 1200x100", ',code="schema"'),
-            **both("scorestream_refused_records_total", "0+60x20 1200x100", ',code="expired"'),
-            **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="1"'),
-            **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="100"'),
-            **both("scorestream_record_age_seconds_bucket", STOPPED, ',outcome="answered",le="+Inf"'),
+            **both("scorestream_answered_records_total", between_starts("0+60000x20", "0")),
+            **both("scorestream_refused_records_total", between_starts("0+60x20", "0"), ',code="schema"'),
+            **both("scorestream_refused_records_total", between_starts("0+60x20", "0"), ',code="expired"'),
+            **both("scorestream_record_age_seconds_bucket", "0x120", ',outcome="answered",le="1"'),
+            **both("scorestream_record_age_seconds_bucket", "0x120", ',outcome="answered",le="100"'),
+            **both("scorestream_record_age_seconds_bucket", "0x120", ',outcome="answered",le="+Inf"'),
+            **both("scorestream_partition_lag_records", between_starts("100x20", "100"), LAG),
+            **both("scorestream_lag_age_seconds", between_starts("5x20", "5")),
+            **both("up", " ".join(["1x20", *(50 * ("1", "0"))])),
+            **both("process_start_time_seconds", " ".join(["1000x20", *(f"{2000 + at} stale" for at in range(50))])),
         },
+    ),
+    Incident("nobody asks", {}, NOTHING_ANSWERED | both("scorestream_partition_lag_records", "100x20 0x100", LAG)),
+    Incident(
+        "all brokers are away before anybody asks",
+        {"ScorestreamBrokerAway": 2, "ScorestreamNotReady": 2, "ScorestreamLagUnknown": 2},
+        {
+            **NOTHING_ANSWERED,
+            **both("scorestream_partition_lag_records", "100x20 0x100", LAG),
+            **both("scorestream_condition", "0x40 1x80", ',condition="broker_away"'),
+            **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
+            **both("scorestream_ready", "1x40 0x80"),
+            **both("scorestream_lag_age_seconds", "5x40 60+60x80"),
+        },
+    ),
+    Incident(
+        "new workers that cannot read the lag, and answer nothing",
+        {"ScorestreamNothingAnswered": 1, "ScorestreamLagUnknown": 2},
+        {
+            **NOTHING_ANSWERED,
+            **both("scorestream_partition_lag_records", "100x20 stale", LAG),
+            **both("scorestream_lag_age_seconds", "5x20 60+60x100"),
+        },
+    ),
+    Incident(
+        "one start that takes seven minutes while requests wait",
+        {"ScorestreamExited": 2},
+        {
+            **both("scorestream_answered_records_total", "0+60000x40 stale _x6 0+60000x70"),
+            **both("scorestream_refused_records_total", "0+60x40 stale _x6 0+60x70", ',code="schema"'),
+            **both("scorestream_refused_records_total", "0+60x40 stale _x6 0+60x70", ',code="expired"'),
+            **both("scorestream_partition_lag_records", "100x40 stale _x6 100x70", LAG),
+            **both("process_start_time_seconds", "1000x40 4000x80"),
+        },
+        minutes=48,
     ),
     Incident(
         "retention outran the group",

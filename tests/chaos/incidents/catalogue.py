@@ -254,6 +254,7 @@ CATALOGUE = (
         name="all-workers-gone",
         strike=processes.all_gone,
         alerts=("ScorestreamAbsent", "ScorestreamDown"),
+        beside=SYMPTOMS,
         named=("pods",),
         ready=(SILENT,),
         live=(SILENT,),
