@@ -1,4 +1,4 @@
-"""What docs/deploy.md shows is accepted by the chart; the runbook fits alerts, conditions, incidents and error codes."""
+"""What docs/deploy.md shows is accepted by the chart; the runbook fits the alerts, incidents and codes."""
 
 import re
 from collections.abc import Iterator

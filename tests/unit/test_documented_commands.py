@@ -31,6 +31,20 @@ def test_a_tool_of_kafkas_is_told_where_the_broker_is(tool: str) -> None:
     assert [where for where, command in found if not re.search(SERVER[tool], command)] == []
 
 
+def test_it_is_said_how_each_tool_of_the_runbook_is_given_credentials() -> None:
+    pages = ("operate.md:", "dead-letters.md:")
+    used = {
+        command.split()[0]
+        for pattern in (*SERVER, r"\bredis-cli (?=-)")
+        for where, command in commands(pattern)
+        if where.startswith(pages)
+    }
+    assert used == {"kafka-consumer-groups.sh", "kafka-acls.sh", "kcat", "redis-cli"}
+    runbook, secure = ((ROOT / "docs" / name).read_text() for name in ("operate.md", "secure.md"))
+    for told in (runbook.split("**Credentials.**")[1].split("**")[0], secure.split("## The tools of others")[1]):
+        assert [tool for tool in used if f"`{tool}`" not in told] == []
+
+
 def test_our_own_commands_have_the_options_that_they_are_given() -> None:
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
