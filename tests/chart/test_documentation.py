@@ -18,7 +18,7 @@ from tests.chart.rendering import render
 
 PAGE = (CHART.parent.parent / "docs" / "deploy.md").read_text()
 RUNBOOK = (CHART.parent.parent / "docs" / "operate.md").read_text()
-BESIDE = dict(re.findall(r"^\| `(Scorestream\w+)` \| (.*) \|$", RUNBOOK, re.MULTILINE))
+BESIDE = dict(re.findall(r"^\| `(Scorestream\w+)`[^|]* \| (.*) \|$", RUNBOOK, re.MULTILINE))
 """Alert of a cause -> what the runbook says of the alerts that come with it."""
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
