@@ -60,6 +60,8 @@ def run(
     shorts = {"workers.count": workers, "workers.mps": mps}
     overrides |= {path: value for path, value in shorts.items() if value is not None}
     settings = _load(config, overrides)
+    with _failing_clearly():
+        settings.engine.require_model()
     if settings.workers.count > 1:
         from consumer.supervisor.main import main as supervise  # noqa: PLC0415 -- heavy
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from consumer.errors import SettingsInvalid
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, comma_list
 
 _MASKED = "**********"
@@ -217,6 +218,11 @@ class EngineSettings(_Section):
     def _mask(self, args: dict[str, Any]) -> dict[str, Any]:
         """Wherever settings are shown: vLLM takes tokens for model hubs, and plugins take what they like."""
         return {name: _MASKED if _SECRET_NAME.search(name) else value for name, value in args.items()}
+
+    def require_model(self) -> None:
+        """Raises SettingsInvalid when there is none to load. Caller: who is about to; without one `check` goes on."""
+        if self.kind is EngineKind.VLLM and not self.model:
+            raise SettingsInvalid("engine.model is empty: name a Hugging Face model or a local folder")
 
     @property
     def window_sequences(self) -> int:

@@ -18,7 +18,6 @@ from consumer.errors import SettingsInvalid
 from consumer.sections import (
     BreakerSettings,
     CommitSettings,
-    EngineKind,
     EngineSettings,
     HealthSettings,
     KafkaSettings,
@@ -74,8 +73,6 @@ class Settings(FileSettings):
                 f"engine.max_num_batched_tokens is {engine.max_num_batched_tokens}: set it to at least "
                 f"engine.max_num_seqs ({engine.max_num_seqs})"
             )
-        if engine.kind is EngineKind.VLLM and not engine.model:
-            raise ValueError("engine.model is empty: name a Hugging Face model or a local folder")
         if limits.lane_records < 2 * engine.window_sequences:
             raise ValueError(
                 f"limits.lane_records is {limits.lane_records}: set it to at least twice the engine window "

@@ -21,6 +21,7 @@ def recognise(engine: EngineSettings) -> ModelCard:
 
     Raises SettingsInvalid, with the fix, for a model that is not recognised or whose files contradict each other.
     """
+    engine.require_model()
     files = locate(engine.model, engine.revision)
     overrides = engine.args.get("hf_overrides", {})
     if not isinstance(overrides, Mapping):
