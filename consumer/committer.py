@@ -52,8 +52,11 @@ class Committer:
                         {mark.lane.partition: self._suspects.note(mark.lane.partition) for mark in watermarks},
                     )
             except (PartitionLost, DependencyUnavailable) as refused:
-                self._fence.refusal = str(refused)
-                log.warning("commit refused", reason=str(refused), partitions=len(watermarks))
+                reason = str(refused)
+                # Once, and when it changes: it is tried again in every interval, as long as an outage lasts.
+                if reason != self._fence.refusal:
+                    log.warning("commit refused", reason=reason, partitions=len(watermarks))
+                self._fence.refusal = reason
                 return ()
             self._ledger.committed(watermarks)
             self._suspects.told = accusations

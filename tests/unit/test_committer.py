@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 
+from structlog.testing import capture_logs
+
 from consumer.clock import SystemClock
 from consumer.committer import Committer
+from consumer.errors import DependencyUnavailable
 from consumer.fence import StallFence
 from consumer.ledger import Ledger
 from consumer.metrics.telemetry import Telemetry
@@ -43,3 +46,30 @@ async def test_an_accusation_that_comes_while_a_commit_is_under_way_is_told_by_t
     await committer.commit()
     await committer.commit()
     assert source.notes == ["", "scorestream-suspect 5:1"]
+
+
+class RefusingSource:
+    """Refuses each commit for the next of these reasons; None: it takes it."""
+
+    def __init__(self, *reasons: str | None) -> None:
+        self._reasons = iter(reasons)
+
+    async def commit(self, _offsets: Mapping[TopicPartition, int], _notes: Mapping[TopicPartition, str]) -> None:
+        if reason := next(self._reasons):
+            raise DependencyUnavailable("kafka", reason)
+
+
+async def test_a_refused_commit_is_logged_once_and_again_when_the_reason_or_the_time_is_another():
+    reasons = ["no answer", "no answer", "not authorised", "not authorised", None, "not authorised"]
+    ledger, suspects = Ledger(SETTINGS.limits, SETTINGS.breaker), Suspects()
+    fence = StallFence(1.0, 0.0)
+    committer = Committer(RefusingSource(*reasons), ledger, fence, suspects, Telemetry(SystemClock()).commit)
+    ledger.assigned([PARTITION])
+    [item] = ledger.receive(PARTITION, [SourceRecord(*PARTITION, 5, 0, None, b"{}", ())], 6, 0.0)
+    with capture_logs() as log:
+        for reason in reasons:
+            suspects.accuse([item])  # so that there is something to tell
+            await committer.commit()
+            assert fence.refusal == (f"kafka: {reason}" if reason else None)
+    refused = [line["reason"] for line in log if line["event"] == "commit refused"]
+    assert refused == ["kafka: no answer", "kafka: not authorised", "kafka: not authorised"]
