@@ -93,7 +93,9 @@ if __name__ == "__main__":
 async def test_processor_time_is_told_apart_by_what_a_process_is_for(tmp_path: Path) -> None:
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
-    supervisor = f"import subprocess, sys; subprocess.run([sys.executable, {str(script)!r}])"
+    # Some ticks of the clock that the system counts in: a start alone may fall between two.
+    busy = "import subprocess, sys, time\nwhile time.process_time() < 0.1: pass\n"
+    supervisor = f"{busy}subprocess.run([sys.executable, {str(script)!r}])"
     async with python(supervisor, tmp_path / "log") as child:
         await until(written(child.log))
         used = cpu_seconds(child.pid)
