@@ -177,8 +177,10 @@ def tune(
     requests: Annotated[
         Path | None, typer.Option(help="JSONL file of requests of your own, instead.", exists=True, dir_okay=False)
     ] = None,
-    count: Annotated[int, typer.Option(min=8, help="Made-up requests of one measurement.")] = 8000,
-    minutes: Annotated[float, typer.Option(min=0.1, help="No measurement begins after so long.")] = 5.0,
+    count: Annotated[
+        int | None, typer.Option(min=8, help="Made-up requests of one measurement; default: some seconds' work.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(min=0.1, help="No measurement begins after so long.")] = 10.0,
     allow_fp8: Annotated[
         bool, typer.Option("--allow-fp8", help="Also try fp8, which changes scores a little.")
     ] = False,

@@ -6,16 +6,27 @@ from dataclasses import replace
 
 from producer_tools.tune.search import Candidate, Step
 
-ENGINES = (2, 4, 8)
+ENGINES_PER_GPU = (1, 2, 4, 8)
 MAX_NUM_SEQS = (512, 1024, 128)
 MAX_NUM_BATCHED_TOKENS = (8192, 32_768)
 KV_CACHE_BYTES = 4 << 30
 """Of one engine on a GPU. Given, so that engines may start together; a pooling model needs one step's worth."""
 
 
-def start_on(gpus: int) -> Candidate:
-    """One engine with the defaults; on a GPU its KV cache is of a given size."""
-    return Candidate().with_settings(args__kv_cache_memory_bytes=KV_CACHE_BYTES) if gpus else Candidate()
+def starts_on(gpus: int, kept: frozenset[str]) -> list[Candidate]:
+    """With the defaults: one engine without a GPU, else several numbers of them, each with a KV cache of a given size.
+
+    `kept`: paths of settings that are given.
+
+    All the numbers, also after one that is no faster: two engines that take turns on a GPU may be as fast as one, and
+    four faster.
+    """
+    if not gpus:
+        return [Candidate()]
+    one = Candidate().with_settings(args__kv_cache_memory_bytes=KV_CACHE_BYTES)
+    if kept & one.settings.keys():
+        one = Candidate()
+    return [replace(one, engines=gpus * number) for number in ENGINES_PER_GPU]
 
 
 def ladder(*, gpus: int, mps: bool, fp8: bool) -> list[Step]:
@@ -24,9 +35,8 @@ def ladder(*, gpus: int, mps: bool, fp8: bool) -> list[Step]:
     if gpus:
         if fp8:
             steps.append(Step("fp8", lambda best: [best.with_settings(args__quantization="fp8")]))
-        steps.append(Step("engines", lambda best: [replace(best, engines=number) for number in ENGINES], True))
         if mps:
-            steps.append(Step("MPS", lambda best: [replace(best, mps=True)] if best.engines > 1 else []))
+            steps.append(Step("MPS", lambda best: [replace(best, mps=True)] if best.engines > gpus else []))
         # vLLM turns it off for pooling models by itself.
         steps.append(Step("async_scheduling", lambda best: [best.with_settings(args__async_scheduling=True)]))
     steps.append(

@@ -6,7 +6,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,12 @@ from producer_tools.bench.mixes import PairMix, Span
 from producer_tools.console import ToolFailure
 from producer_tools.local.mps import mps_daemon, mps_is_there
 from producer_tools.local.worker import engine_environment, environment_names_model, packaged_model, variable
-from producer_tools.tune.ladder import ladder, start_on
+from producer_tools.tune.ladder import ladder, starts_on
 from producer_tools.tune.search import Candidate, Search, Tried
 
 LAST_LINE_CHARACTERS = 200
+TOKENS_ON_GPUS, TOKENS_ON_CPU = 2_000_000, 500_000
+"""Of one measurement: for each of eight engines still many steps; 3 to 10 s of one H200, half a minute of two cores."""
 LANE_STEPS = 8
 """A lane holds at least twice the engine's window, which is four steps at its widest; see limits.lane_records."""
 DEFAULT_LANE_RECORDS = 4096
@@ -31,13 +34,16 @@ DEFAULT_LANE_RECORDS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is tuned. `model`: empty for that of the environment. `requests`: a JSONL file of one's own, or made up."""
+    """What is tuned. `model`: empty for that of the environment. `requests`: a JSONL file of one's own, or made up.
+
+    `count`: of the made-up ones; None for some seconds' work.
+    """
 
     model: str
     settings: Mapping[str, str]
     requests: Path | None
     tokens: Span
-    count: int
+    count: int | None
     minutes: float
     allow_fp8: bool
 
@@ -49,10 +55,10 @@ async def tune(wish: Wish, note: Callable[[str], None]) -> str:
     gpus = machine()["gpus"]
     with tempfile.TemporaryDirectory(prefix="scorestream-tune-") as name:
         bench = _Bench(Path(name), environment, settings)
-        await bench.write_requests(wish)
-        search = Search(bench.measure, lambda: time.monotonic() < ends, note)
+        await bench.write_requests(wish, TOKENS_ON_GPUS if gpus else TOKENS_ON_CPU)
+        search = Search(bench.measure, lambda: time.monotonic() < ends, note, kept=frozenset(settings))
         steps = ladder(gpus=len(gpus), mps=mps_is_there(), fp8=wish.allow_fp8)
-        best = await search.run(start_on(len(gpus)), steps)
+        best = await search.run(starts_on(len(gpus), search.kept), steps)
     if best.requests_per_second is None:
         raise ToolFailure(f"the engine does not run: {best.problem}")
     for one in search.left_out:
@@ -118,32 +124,40 @@ class _Bench:
         self._settings = settings
         self._requests = folder / "requests.jsonl"
 
-    async def write_requests(self, wish: Wish) -> None:
-        """Those of the user, or made-up ones of the wished lengths. Raises ToolFailure."""
+    async def write_requests(self, wish: Wish, tokens: int) -> None:
+        """Those of the user, or made-up ones of the wished lengths, of so many tokens together. Raises ToolFailure."""
         if wish.requests is not None:
             self._requests = wish.requests
             return
         tokenisation = await Worker(self._folder, self._environment, self._settings).tokenisation()
         made_up = PairMix("tune", (wish.tokens,)).requests(
-            wish.count, seed=0, id_prefix="tune-", tokenisation=tokenisation
+            wish.count or 2 * tokens // (wish.tokens.least + wish.tokens.most),
+            seed=0,
+            id_prefix="tune-",
+            tokenisation=tokenisation,
         )
         self._requests.write_bytes(b"".join(value + b"\n" for _, value in made_up))
 
-    async def measure(self, candidate: Candidate) -> Tried:
-        """One candidate; a candidate that does not run is no failure of the search."""
-        settings = {**self._settings, **candidate.settings}
+    async def measure(self, candidates: Sequence[Candidate]) -> AsyncGenerator[Tried, None]:
+        """See Measure. A candidate that does not run is no failure of the search."""
+        first, left = candidates[0], list(candidates)
         try:
-            if candidate.mps:
-                async with mps_daemon(self._folder) as found_by:
-                    worker = Worker(self._folder, {**self._environment, **found_by}, settings)
-                    rate = await self._rate(worker, candidate.engines)
-            else:
-                rate = await self._rate(Worker(self._folder, self._environment, settings), candidate.engines)
+            async with self._environment_of(first) as environment:
+                worker = Worker(self._folder, environment, {**self._settings, **first.settings})
+                counts = [one.engines for one in candidates]
+                async with aclosing(worker.ceiling([self._requests], counts)) as reports:
+                    async for told in reports:
+                        yield Tried(left.pop(0), float(told["requests_per_second"]))
         except ToolFailure as failure:
-            return Tried(candidate, None, str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS])
-        return Tried(candidate, rate)
+            if not left:
+                raise
+            yield Tried(left[0], None, str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS])
 
-    async def _rate(self, worker: Worker, engines: int) -> float:
-        """Requests/s. Raises ToolFailure."""
-        [told] = [one async for one in worker.ceiling([self._requests], [engines])]
-        return float(told["requests_per_second"])
+    @asynccontextmanager
+    async def _environment_of(self, candidate: Candidate) -> AsyncIterator[Mapping[str, str]]:
+        """Of its processes; with a daemon of their own where they share the GPU through MPS. Raises ToolFailure."""
+        if not candidate.mps:
+            yield self._environment
+            return
+        async with mps_daemon(self._folder) as found_by:
+            yield {**self._environment, **found_by}

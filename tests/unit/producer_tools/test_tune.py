@@ -1,76 +1,103 @@
 """The search for faster settings, on a made-up machine, and what it recommends."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from consumer.settings import load_settings
 from producer_tools.bench import engines
-from producer_tools.bench.mixes import Span
+from producer_tools.bench.mixes import PairMix, Span
 from producer_tools.console import ToolFailure
 from producer_tools.tune import run as tuning
-from producer_tools.tune.ladder import ladder, start_on
+from producer_tools.tune.ladder import ladder, starts_on
 from producer_tools.tune.run import Wish, recommended, tune
 from producer_tools.tune.search import Candidate, Search, Tried
 
 
-def search(rate: Callable[[Candidate], float | None], most: int = 100) -> Search:
-    async def measure(candidate: Candidate) -> Tried:
-        return Tried(candidate, rate(candidate), "out of memory")
+def search(rate: Callable[[Candidate], float | None], most: int = 100, kept: frozenset[str] = frozenset()) -> Search:
+    async def measure(candidates: Sequence[Candidate]) -> AsyncGenerator[Tried, None]:
+        for one in candidates:
+            yield (found := Tried(one, rate(one), "out of memory"))
+            if found.requests_per_second is None:
+                return
 
-    made = Search(measure, lambda: len(made.tried) < most, lambda _text: None)
+    made = Search(measure, lambda: len(made.tried) < most, lambda _text: None, kept)
     return made
 
 
 def gpu(candidate: Candidate) -> float | None:
-    """Four engines fit; fp8 and MPS help; async scheduling costs; larger steps help by less than noise."""
+    """As one H200 does with short texts: fp8 costs one engine and helps several, of which two without MPS take turns.
+
+    Eight do not fit; async scheduling costs; larger steps help by less than noise.
+    """
     if candidate.engines > 4:
         return None
-    rate = 1000.0 * candidate.engines**0.5
-    rate *= 1.2 if candidate.settings.get("engine.args.quantization") == "fp8" else 1
+    rate = {1: 3608.0, 2: 3551.0, 4: 6215.0}[candidate.engines]
+    if candidate.settings.get("engine.args.quantization") == "fp8":
+        rate *= 0.7 if candidate.engines == 1 else 1.2
     rate *= 1.1 if candidate.mps else 1
     rate *= 0.7 if candidate.settings.get("engine.args.async_scheduling") else 1
     return rate * (1.01 if candidate.settings.get("engine.max_num_seqs") == 512 else 1)
 
 
+ONE_GPU = starts_on(1, frozenset())
+
+
 async def test_the_search_keeps_what_is_faster_and_leaves_what_is_not() -> None:
-    found = await search(gpu).run(start_on(1), ladder(gpus=1, mps=True, fp8=True))
-    assert found.candidate == Candidate(
-        4, mps=True, settings=start_on(1).settings | {"engine.args.quantization": "fp8"}
-    )
+    found = await search(gpu).run(ONE_GPU, ladder(gpus=1, mps=True, fp8=True))
+    assert found.candidate == Candidate(4, mps=True, settings=ONE_GPU[0].settings | {"engine.args.quantization": "fp8"})
 
 
 async def test_fp8_is_never_tried_unless_it_is_allowed_nor_mps_where_there_is_none() -> None:
     looked = search(gpu)
-    await looked.run(start_on(1), ladder(gpus=1, mps=False, fp8=False))
+    await looked.run(ONE_GPU, ladder(gpus=1, mps=False, fp8=False))
     assert not any(one.candidate.mps or "engine.args.quantization" in one.candidate.settings for one in looked.tried)
 
 
 async def test_without_a_gpu_only_the_size_of_a_step_is_tried() -> None:
     looked = search(lambda candidate: 100.0 + candidate.settings.get("engine.max_num_seqs", 0))
-    found = await looked.run(start_on(0), ladder(gpus=0, mps=False, fp8=True))
+    found = await looked.run(starts_on(0, frozenset()), ladder(gpus=0, mps=False, fp8=True))
     assert found.candidate.settings == {"engine.max_num_seqs": 1024}
     assert {one.candidate.engines for one in looked.tried} == {1}
 
 
-async def test_when_the_time_is_over_the_best_so_far_stands_and_the_rest_is_told() -> None:
-    looked = search(gpu, most=3)
-    found = await looked.run(start_on(1), ladder(gpus=1, mps=True, fp8=False))
-    assert len(looked.tried) == 3
+async def test_several_gpus_have_one_engine_each_at_least_and_mps_is_for_those_that_share_one() -> None:
+    looked = search(lambda candidate: 100.0 - candidate.engines)
+    found = await looked.run(starts_on(4, frozenset()), ladder(gpus=4, mps=True, fp8=False))
     assert found.candidate.engines == 4
-    assert looked.left_out
+    assert {one.candidate.engines for one in looked.tried} == {4, 8, 16, 32}
+    assert not any(one.candidate.mps for one in looked.tried)
+
+
+async def test_of_what_is_given_no_other_value_is_tried() -> None:
+    kept = frozenset({"engine.args.kv_cache_memory_bytes", "engine.max_num_seqs", "engine.args.quantization"})
+    looked = search(gpu, kept=kept)
+    await looked.run(starts_on(1, kept), ladder(gpus=1, mps=True, fp8=True))
+    assert looked.tried
+    assert not any(kept & one.candidate.settings.keys() for one in looked.tried)
+
+
+@pytest.mark.parametrize(("most", "engines"), [(1, 1), (3, 4), (4, 4)])
+async def test_when_the_time_is_over_the_best_so_far_stands_and_the_rest_is_told(most: int, engines: int) -> None:
+    looked = search(gpu, most=most)
+    found = await looked.run(ONE_GPU, ladder(gpus=1, mps=True, fp8=False))
+    assert len(looked.tried) == most
+    assert found.candidate.engines == engines
+    assert any("async_scheduling" in left for left in looked.left_out)
+    assert len([left for left in looked.left_out if left.startswith("engines: ")]) == 4 - most
 
 
 @pytest.mark.parametrize("settings", [{}, {"engine.model": "some/model", "engine.args.seed": "7"}])
 async def test_what_is_recommended_is_a_config_file_of_the_worker(
     settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    candidate = start_on(1).with_settings(max_num_seqs=1024, args__async_scheduling=True)
+    candidate = ONE_GPU[0].with_settings(max_num_seqs=1024, args__async_scheduling=True)
     file = tmp_path / "tuned.yaml"
-    file.write_text(recommended(Tried(candidate, 500.0), Tried(start_on(1), 400.0), {"engine.model": "m"} | settings))
+    file.write_text(recommended(Tried(candidate, 500.0), Tried(ONE_GPU[0], 400.0), {"engine.model": "m"} | settings))
     monkeypatch.setenv("SCORESTREAM_CONFIG", str(file))
     loaded = load_settings()
     assert loaded.engine.max_num_seqs == 1024
@@ -121,7 +148,11 @@ if seqs > 512:
     print("out of memory", file=sys.stderr)
     raise SystemExit(1)
 print("a library says hello")
-print(json.dumps({{"requests_per_second": 100 + seqs}}))
+for engines in map(int, re.findall(r"--engines (\\d+)", told)):
+    if engines > 4:
+        print("no room for so many", file=sys.stderr)
+        raise SystemExit(1)
+    print(json.dumps({{"requests_per_second": 100 * engines + seqs}}), flush=True)
 """
 
 
@@ -142,3 +173,35 @@ async def test_tune_runs_engines_as_child_processes_and_steps_over_what_does_not
     assert yaml.safe_load(text)["engine"] == {"model": "a/model", "max_num_seqs": 512}
     assert "# measured, engine alone: 612.0 requests/s" in text
     assert any("max_num_seqs=1024: does not run (out of memory)" in line for line in said)
+
+
+async def test_on_a_gpu_engines_are_added_to_those_that_run_until_no_more_fit(
+    stub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "machine", lambda: {"gpus": ["one"]})
+    monkeypatch.setattr(tuning, "mps_is_there", lambda: False)
+    said: list[str] = []
+    text = await tune(Wish("a/model", {}, None, Span(32, 58), 40, minutes=5, allow_fp8=False), said.append)
+    given = f"args.kv_cache_memory_bytes={4 << 30}"
+    assert said[:4] == [
+        f"1 engine, {given}: 356.0 requests/s",
+        f"2 engines, {given}: 456.0 requests/s",
+        f"4 engines, {given}: 656.0 requests/s",
+        f"8 engines, {given}: does not run (no room for so many)",
+    ]
+    assert yaml.safe_load(text)["workers"] == {"count": 4}
+    assert "# before: 356.0 requests/s (1 engine" in text
+
+
+async def test_made_up_requests_are_as_many_as_have_so_many_tokens(stub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    made = PairMix.requests
+
+    def requests(mix: PairMix, count: int, **others: Any) -> Any:
+        counted.append(count)
+        return made(mix, 40, **others)
+
+    monkeypatch.setattr(PairMix, "requests", requests)
+    for count in (None, 77):
+        await tune(Wish("a/model", {}, None, Span(32, 58), count, minutes=5, allow_fp8=False), lambda _text: None)
+    assert counted == [500_000 // 45, 77]
