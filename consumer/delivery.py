@@ -59,7 +59,8 @@ class Delivery:
             writes.append(self._until_taken(lane, Hold.RESULTS_TOPIC, lambda: self._write(lane, out.results)))
         if out.dead_letters:
             writes.append(self._until_taken(lane, Hold.DEAD_LETTER_TOPIC, lambda: self._bury(out.dead_letters)))
-        await asyncio.gather(*writes)
+        # A task for each only where there are two: they are nearly always one.
+        await (writes[0] if len(writes) == 1 else asyncio.gather(*writes))
         if out.scores and self._mode is RedisMode.REQUIRED:
             await self._until_taken(lane, Hold.REDIS, lambda: self._cache(out.scores))
         elif out.scores and lane.state is not LaneState.CLOSED:

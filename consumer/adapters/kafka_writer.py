@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import (
     InvalidMessageError,
     InvalidTimestampError,
@@ -134,6 +134,9 @@ class BatchProducer:
 
     async def _require(self, session: _Session, partition: int) -> None:
         """Raises DependencyUnavailable when the topic lacks the partition: the client's own way is an assertion."""
+        # For each chunk: without a set of all partitions.
+        if session.producer.client.cluster.leader_for_partition(TopicPartition(self._topic, partition)) is not None:
+            return
         known = await session.producer.partitions_for(self._topic)
         if partition not in known:
             await session.producer.client.force_metadata_update()
