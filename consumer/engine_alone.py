@@ -31,6 +31,7 @@ from schemas.wire import RequestLimits
 
 WARMUP_REQUESTS = 64
 STOP_SECONDS = 30.0
+"""For all of them together to end by themselves."""
 
 Inputs = Sequence[EngineInput]
 """What one request asks of the engine."""
@@ -208,8 +209,9 @@ class _Engines:
     def __exit__(self, *_exception: object) -> None:
         for one in self._running:
             one.connection.close()
+        deadline = time.monotonic() + STOP_SECONDS
         for one in self._running:
-            one.process.join(STOP_SECONDS)
+            one.process.join(max(0.0, deadline - time.monotonic()))
             one.process.kill()
 
     def grow_to(self, count: int, parts: Sequence[Parts]) -> None:

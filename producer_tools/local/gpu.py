@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from producer_tools.console import ToolFailure
 
@@ -25,6 +27,15 @@ class GpuUse:
 
 GpusSeen = dict[str, GpuUse]
 """By the GPU's index."""
+
+
+def count_visible(listed: int) -> int:
+    """How many GPUs a worker sees: those that CUDA_VISIBLE_DEVICES names, else as many as the driver lists."""
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return listed
+    # CUDA takes what stands before the first that is no device.
+    named = takewhile(lambda one: one not in ("", "-1", "NoDevFiles"), map(str.strip, visible.split(",")))
+    return len(list(named))
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -19,17 +18,16 @@ from producer_tools.bench.beginning import machine
 from producer_tools.bench.engines import Worker
 from producer_tools.bench.mixes import PairMix, Span
 from producer_tools.console import ToolFailure
+from producer_tools.local.gpu import count_visible
 from producer_tools.local.mps import mps_daemon, mps_is_there
 from producer_tools.local.worker import engine_environment, environment_names_model, packaged_model, variable
-from producer_tools.tune.ladder import ladder, starts_on
+from producer_tools.tune.given import gpus_per_engine, leaves, with_lanes_for_the_window
+from producer_tools.tune.ladder import ladder, starts
 from producer_tools.tune.search import Candidate, Search, Tried
 
 LAST_LINE_CHARACTERS = 200
 TOKENS_ON_GPUS, TOKENS_ON_CPU = 2_000_000, 500_000
 """Of one measurement: for each of eight engines still many steps; 3 to 10 s of one H200, half a minute of two cores."""
-LANE_STEPS = 8
-"""A lane holds at least twice the engine's window, which is four steps at its widest; see limits.lane_records."""
-DEFAULT_LANE_RECORDS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +49,16 @@ class Wish:
 async def tune(wish: Wish, note: Callable[[str], None]) -> str:
     """The recommended settings as YAML. Raises ToolFailure when the engine does not run at all."""
     ends = time.monotonic() + wish.minutes * 60
-    settings, environment = _kept(wish)
-    gpus = machine()["gpus"]
+    given, environment = _given(wish)
+    gpus = count_visible(len(machine()["gpus"]))
+    places = max(1, gpus // gpus_per_engine(given)) if gpus else 0
     with tempfile.TemporaryDirectory(prefix="scorestream-tune-") as name:
-        bench = _Bench(Path(name), environment, settings)
-        await bench.write_requests(wish, TOKENS_ON_GPUS if gpus else TOKENS_ON_CPU)
-        search = Search(bench.measure, lambda: time.monotonic() < ends, note, kept=frozenset(settings))
-        steps = ladder(gpus=len(gpus), mps=mps_is_there(), fp8=wish.allow_fp8)
-        best = await search.run(starts_on(len(gpus), search.kept), steps)
+        bench = _Bench(Path(name), environment, given, note)
+        requests = await bench.write_requests(wish, TOKENS_ON_GPUS if gpus else TOKENS_ON_CPU)
+        search = Search(bench.measure, lambda: time.monotonic() < ends, note, kept=frozenset(given))
+        mps = mps_is_there() and "workers.mps" not in given
+        steps = ladder(places=places, mps=mps, fp8=wish.allow_fp8)
+        best = await search.run(starts(places, requests, given), steps)
     if best.requests_per_second is None:
         raise ToolFailure(f"the engine does not run: {best.problem}")
     for one in search.left_out:
@@ -68,90 +68,89 @@ async def tune(wish: Wish, note: Callable[[str], None]) -> str:
             note(f"{variable(path)} is set in the environment, which is above the file: unset it")
     if file := os.environ.get("SCORESTREAM_CONFIG"):
         note(f"put these settings into {file}: as --config they would replace it")
-    return recommended(best, search.tried[0], settings)
+    return recommended(best, search.tried[0], given)
 
 
-def _kept(wish: Wish) -> tuple[dict[str, Any], dict[str, str]]:
+def _given(wish: Wish) -> tuple[dict[str, Any], dict[str, str]]:
     """The settings of every candidate, which are recommended with it, and its environment. Raises ToolFailure.
 
     They name the model, so that what is recommended can be run as it is.
     """
-    settings = dict(wish.settings) | ({"engine.model": wish.model} if wish.model else {})
+    settings = leaves(wish.settings) | ({"engine.model": wish.model} if wish.model else {})
     if "engine.model" not in settings and not environment_names_model():
-        return packaged_model() | settings, engine_environment()
+        return leaves(packaged_model()) | settings, engine_environment()
     if model := os.environ.get(variable("engine.model")):
         settings = {"engine.model": model} | settings
     return settings, dict(os.environ)
 
 
-def recommended(best: Tried, first: Tried, settings: Mapping[str, Any]) -> str:
+def recommended(best: Tried, first: Tried, given: Mapping[str, Any]) -> str:
     """YAML of the settings that were given and those that were found, with what was measured as a comment."""
     tree: dict[str, Any] = {}
-    for path, value in (dict(settings) | best.candidate.settings).items():
+    for path, value in with_lanes_for_the_window({**given, **best.candidate.settings}).items():
         *sections, name = path.split(".")
         branch = tree
         for section in sections:
             branch = branch.setdefault(section, {})
-        branch[name] = deepcopy(_value(path, value))
-    engine = tree.get("engine", {})
-    lane_records = LANE_STEPS * int(engine.get("max_num_seqs", 0))
-    if lane_records > DEFAULT_LANE_RECORDS:
-        tree.setdefault("limits", {}).setdefault("lane_records", lane_records)
+        branch[name] = deepcopy(value)
     if best.candidate.engines > 1:
-        tree["workers"] = {"count": best.candidate.engines} | ({"mps": "on"} if best.candidate.mps else {})
+        workers = tree.setdefault("workers", {})
+        workers["count"] = best.candidate.engines
+        if best.candidate.mps:
+            workers["mps"] = "on"
     told = f"# measured, engine alone: {best.requests_per_second:.1f} requests/s ({best.candidate})\n"
     if first.requests_per_second and first is not best:
         told += f"# before: {first.requests_per_second:.1f} requests/s ({first.candidate})\n"
     return told + yaml.safe_dump(tree, sort_keys=False)
 
 
-def _value(path: str, value: Any) -> Any:
-    """As the worker reads `--set`: JSON below engine.args and where it is a list or an object, else text."""
-    if not isinstance(value, str) or not (path.startswith("engine.args.") or value[:1] in ("{", "[")):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value
-
-
 class _Bench:
     """Measures candidates: engines alone, each in a process of its own."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str], given: Mapping[str, Any], note: Callable[[str], None]
+    ) -> None:
         self._folder = folder
         self._environment = environment
-        self._settings = settings
+        self._given = given
+        self._note = note
         self._requests = folder / "requests.jsonl"
 
-    async def write_requests(self, wish: Wish, tokens: int) -> None:
-        """Those of the user, or made-up ones of the wished lengths, of so many tokens together. Raises ToolFailure."""
+    async def write_requests(self, wish: Wish, tokens: int) -> int:
+        """Those of the user, or made-up ones of the wished lengths, of about so many tokens together; how many.
+
+        Raises ToolFailure.
+        """
         if wish.requests is not None:
             self._requests = wish.requests
-            return
-        tokenisation = await Worker(self._folder, self._environment, self._settings).tokenisation()
-        made_up = PairMix("tune", (wish.tokens,)).requests(
-            wish.count or 2 * tokens // (wish.tokens.least + wish.tokens.most),
-            seed=0,
-            id_prefix="tune-",
-            tokenisation=tokenisation,
-        )
+            return len(wish.requests.read_bytes().splitlines())
+        tokenisation = await Worker(self._folder, self._environment, self._given).tokenisation()
+        # What a pair has at least: the prompt, and a word of each text.
+        shortest = tokenisation.base_tokens + 2 * tokenisation.tokens_per_word
+        mean = max(sum(wish.tokens) / 2, shortest)
+        count = wish.count or max(1, round(tokens / mean))
+        made_up = PairMix("tune", (wish.tokens,)).requests(count, seed=0, id_prefix="tune-", tokenisation=tokenisation)
         self._requests.write_bytes(b"".join(value + b"\n" for _, value in made_up))
+        return count
 
     async def measure(self, candidates: Sequence[Candidate]) -> AsyncGenerator[Tried, None]:
         """See Measure. A candidate that does not run is no failure of the search."""
         first, left = candidates[0], list(candidates)
         try:
             async with self._environment_of(first) as environment:
-                worker = Worker(self._folder, environment, {**self._settings, **first.settings})
+                settings = with_lanes_for_the_window({**self._given, **first.settings})
+                worker = Worker(self._folder, environment, settings)
                 counts = [one.engines for one in candidates]
                 async with aclosing(worker.ceiling([self._requests], counts)) as reports:
                     async for told in reports:
                         yield Tried(left.pop(0), float(told["requests_per_second"]))
+            problem = "it told no rate"
         except ToolFailure as failure:
+            problem = str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS]
             if not left:
-                raise
-            yield Tried(left[0], None, str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS])
+                self._note(f"{first}: did not end well after it was measured ({problem})")
+        if left:
+            yield Tried(left[0], None, problem)
 
     @asynccontextmanager
     async def _environment_of(self, candidate: Candidate) -> AsyncIterator[Mapping[str, str]]:

@@ -98,7 +98,7 @@ class Search:
                 self._tell(found)
                 if best is None or _faster(found, best):
                     best = found
-                if untried and not self.time_left():
+                if untried and found.requests_per_second is not None and not self.time_left():
                     self.left_out.extend(f"engines: {one}" for one in untried)
                     break
         assert best is not None

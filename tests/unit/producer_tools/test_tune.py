@@ -1,8 +1,12 @@
 """The search for faster settings, on a made-up machine, and what it recommends."""
 
+import json
+import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,7 +17,7 @@ from producer_tools.bench import engines
 from producer_tools.bench.mixes import PairMix, Span
 from producer_tools.console import ToolFailure
 from producer_tools.tune import run as tuning
-from producer_tools.tune.ladder import ladder, starts_on
+from producer_tools.tune.ladder import ladder, starts
 from producer_tools.tune.run import Wish, recommended, tune
 from producer_tools.tune.search import Candidate, Search, Tried
 
@@ -30,7 +34,7 @@ def search(rate: Callable[[Candidate], float | None], most: int = 100, kept: fro
 
 
 def gpu(candidate: Candidate) -> float | None:
-    """As one H200 does with short texts: fp8 costs one engine and helps several, of which two without MPS take turns.
+    """As one H200 in a run with short texts: fp8 costs one engine and helps several; two without MPS take turns.
 
     Eight do not fit; async scheduling costs; larger steps help by less than noise.
     """
@@ -44,30 +48,30 @@ def gpu(candidate: Candidate) -> float | None:
     return rate * (1.01 if candidate.settings.get("engine.max_num_seqs") == 512 else 1)
 
 
-ONE_GPU = starts_on(1, frozenset())
+ONE_GPU = starts(1, 1000, {})
 
 
 async def test_the_search_keeps_what_is_faster_and_leaves_what_is_not() -> None:
-    found = await search(gpu).run(ONE_GPU, ladder(gpus=1, mps=True, fp8=True))
+    found = await search(gpu).run(ONE_GPU, ladder(places=1, mps=True, fp8=True))
     assert found.candidate == Candidate(4, mps=True, settings=ONE_GPU[0].settings | {"engine.args.quantization": "fp8"})
 
 
 async def test_fp8_is_never_tried_unless_it_is_allowed_nor_mps_where_there_is_none() -> None:
     looked = search(gpu)
-    await looked.run(ONE_GPU, ladder(gpus=1, mps=False, fp8=False))
+    await looked.run(ONE_GPU, ladder(places=1, mps=False, fp8=False))
     assert not any(one.candidate.mps or "engine.args.quantization" in one.candidate.settings for one in looked.tried)
 
 
 async def test_without_a_gpu_only_the_size_of_a_step_is_tried() -> None:
     looked = search(lambda candidate: 100.0 + candidate.settings.get("engine.max_num_seqs", 0))
-    found = await looked.run(starts_on(0, frozenset()), ladder(gpus=0, mps=False, fp8=True))
+    found = await looked.run(starts(0, 1000, {}), ladder(places=0, mps=False, fp8=True))
     assert found.candidate.settings == {"engine.max_num_seqs": 1024}
     assert {one.candidate.engines for one in looked.tried} == {1}
 
 
 async def test_several_gpus_have_one_engine_each_at_least_and_mps_is_for_those_that_share_one() -> None:
     looked = search(lambda candidate: 100.0 - candidate.engines)
-    found = await looked.run(starts_on(4, frozenset()), ladder(gpus=4, mps=True, fp8=False))
+    found = await looked.run(starts(4, 1000, {}), ladder(places=4, mps=True, fp8=False))
     assert found.candidate.engines == 4
     assert {one.candidate.engines for one in looked.tried} == {4, 8, 16, 32}
     assert not any(one.candidate.mps for one in looked.tried)
@@ -76,7 +80,7 @@ async def test_several_gpus_have_one_engine_each_at_least_and_mps_is_for_those_t
 async def test_of_what_is_given_no_other_value_is_tried() -> None:
     kept = frozenset({"engine.args.kv_cache_memory_bytes", "engine.max_num_seqs", "engine.args.quantization"})
     looked = search(gpu, kept=kept)
-    await looked.run(starts_on(1, kept), ladder(gpus=1, mps=True, fp8=True))
+    await looked.run(starts(1, 1000, dict.fromkeys(kept, "5")), ladder(places=1, mps=True, fp8=True))
     assert looked.tried
     assert not any(kept & one.candidate.settings.keys() for one in looked.tried)
 
@@ -84,7 +88,7 @@ async def test_of_what_is_given_no_other_value_is_tried() -> None:
 @pytest.mark.parametrize(("most", "engines"), [(1, 1), (3, 4), (4, 4)])
 async def test_when_the_time_is_over_the_best_so_far_stands_and_the_rest_is_told(most: int, engines: int) -> None:
     looked = search(gpu, most=most)
-    found = await looked.run(ONE_GPU, ladder(gpus=1, mps=True, fp8=False))
+    found = await looked.run(ONE_GPU, ladder(places=1, mps=True, fp8=False))
     assert len(looked.tried) == most
     assert found.candidate.engines == engines
     assert any("async_scheduling" in left for left in looked.left_out)
@@ -134,13 +138,15 @@ async def test_where_the_first_settings_do_not_run_nothing_else_is_tried_and_the
 
 
 STUB = """#!{python}
-import json, re, sys
+import json, os, re, sys, time
 command, told = sys.argv[1], " ".join(sys.argv)
 if command == "tokens":
     for line in open(sys.argv[2]):
         texts = json.loads(line)
         print(json.dumps({{"tokens": 3 + len(texts["query"].split()) + len(texts["document"].split())}}))
     raise SystemExit
+with open("{folder}/runs.jsonl", "a") as runs:
+    print(json.dumps(sys.argv), file=runs)
 lengths = [len(json.loads(line)["document"].split()) for line in open(sys.argv[2])]
 assert 20 <= min(lengths) and max(lengths) <= 45, lengths
 seqs = int((re.findall(r"engine.max_num_seqs=(\\d+)", told) or ["256"])[0])
@@ -148,23 +154,51 @@ if seqs > 512:
     print("out of memory", file=sys.stderr)
     raise SystemExit(1)
 print("a library says hello")
+share = (1.5 if "quantization=fp8" in told else 1) * (1.2 if "CUDA_MPS_PIPE_DIRECTORY" in os.environ else 1)
 for engines in map(int, re.findall(r"--engines (\\d+)", told)):
-    if engines > 4:
+    if engines > 5:
         print("no room for so many", file=sys.stderr)
         raise SystemExit(1)
-    print(json.dumps({{"requests_per_second": 100 * engines + seqs}}), flush=True)
+    print(json.dumps({{"requests_per_second": round((100 * engines + seqs) * share)}}), flush=True)
+    if os.path.exists("{folder}/hang"):
+        open("{folder}/hang", "w").write(str(os.getpid()))
+        time.sleep(1000)
+raise SystemExit(os.path.exists("{folder}/fail"))
 """
+
+
+def wish(settings: Mapping[str, str] = MappingProxyType({}), **others: Any) -> Wish:
+    asked: dict[str, Any] = {"requests": None, "count": 40, "minutes": 5, "allow_fp8": False}
+    return Wish("a/model", settings, tokens=Span(32, 58), **asked | others)
 
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In the place of the worker's commands, on a machine without a GPU."""
     file = tmp_path / "scorestream"
-    file.write_text(STUB.format(python=sys.executable))
+    file.write_text(STUB.format(python=sys.executable, folder=tmp_path))
     file.chmod(0o755)
     monkeypatch.setattr(engines, "scorestream_command", lambda: str(file))
     monkeypatch.setattr(tuning, "machine", lambda: {"gpus": []})
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return file
+
+
+@pytest.fixture
+def on_a_gpu(stub: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same with one GPU and an MPS daemon. The folder of what the stub wrote."""
+    daemon = stub.with_name("nvidia-cuda-mps-control")
+    daemon.write_text("#!/bin/sh\n")
+    daemon.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stub.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(tuning, "machine", lambda: {"gpus": ["one"]})
+    return stub.parent
+
+
+def runs(folder: Path) -> list[list[str]]:
+    """The settings of each start."""
+    started = map(json.loads, (folder / "runs.jsonl").read_text().splitlines())
+    return [[value for name, value in pairwise(one) if name == "--set"] for one in started]
 
 
 async def test_tune_runs_engines_as_child_processes_and_steps_over_what_does_not_run(stub: Path) -> None:
@@ -175,13 +209,9 @@ async def test_tune_runs_engines_as_child_processes_and_steps_over_what_does_not
     assert any("max_num_seqs=1024: does not run (out of memory)" in line for line in said)
 
 
-async def test_on_a_gpu_engines_are_added_to_those_that_run_until_no_more_fit(
-    stub: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuning, "machine", lambda: {"gpus": ["one"]})
-    monkeypatch.setattr(tuning, "mps_is_there", lambda: False)
+async def test_on_a_gpu_engines_are_added_to_those_that_run_until_no_more_fit(on_a_gpu: Path) -> None:
     said: list[str] = []
-    text = await tune(Wish("a/model", {}, None, Span(32, 58), 40, minutes=5, allow_fp8=False), said.append)
+    text = await tune(wish(), said.append)
     given = f"args.kv_cache_memory_bytes={4 << 30}"
     assert said[:4] == [
         f"1 engine, {given}: 356.0 requests/s",
@@ -189,19 +219,114 @@ async def test_on_a_gpu_engines_are_added_to_those_that_run_until_no_more_fit(
         f"4 engines, {given}: 656.0 requests/s",
         f"8 engines, {given}: does not run (no room for so many)",
     ]
-    assert yaml.safe_load(text)["workers"] == {"count": 4}
     assert "# before: 356.0 requests/s (1 engine" in text
+    assert yaml.safe_load(text)["workers"] == {"count": 4, "mps": "on"}
 
 
-async def test_made_up_requests_are_as_many_as_have_so_many_tokens(stub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fp8_and_mps_are_measured_with_the_best_number_and_recommended(on_a_gpu: Path) -> None:
+    found = yaml.safe_load(await tune(wish(allow_fp8=True), lambda _text: None))
+    assert found["workers"] == {"count": 4, "mps": "on"}
+    assert found["engine"]["args"] == {"kv_cache_memory_bytes": 4 << 30, "quantization": "fp8"}
+
+
+async def test_every_candidate_has_settings_that_the_worker_takes(on_a_gpu: Path) -> None:
+    await tune(wish({"engine.max_model_len": "2048"}, allow_fp8=True), lambda _text: None)
+    started = runs(on_a_gpu)
+    assert any("engine.max_num_seqs=1024" in one for one in started)
+    for one in started:
+        loaded = load_settings(dict(setting.split("=", 1) for setting in one))
+        assert loaded.engine.max_model_len == 2048
+
+
+async def test_settings_that_are_given_stay_also_those_within_an_object(on_a_gpu: Path) -> None:
+    given = {
+        "engine.args": '{"quantization": "awq", "kv_cache_memory_bytes": 99, "hf_overrides": {"a": {"b": 1}}}',
+        "engine": '{"max_num_seqs": 64}',
+        "workers.count": "2",
+        "workers.mps": "on",
+        "workers.join_timeout_seconds": "900",
+    }
+    said: list[str] = []
+    found = yaml.safe_load(await tune(wish(given, allow_fp8=True), said.append))
+    overrides = {"a": {"b": 1}}
+    assert found["engine"]["args"] == {
+        "quantization": "awq",
+        "kv_cache_memory_bytes": 99,
+        "hf_overrides": overrides,
+    }
+    assert found["engine"]["max_num_seqs"] == 64
+    assert found["workers"] == {"count": 2, "mps": "on", "join_timeout_seconds": "900"}
+    assert all(line.startswith("2 engines, MPS") for line in said)
+    for one in runs(on_a_gpu):
+        assert {"engine.args.quantization=awq", f"engine.args.hf_overrides={json.dumps(overrides)}"} <= set(one)
+        assert "engine.args.kv_cache_memory_bytes=99" in one
+
+
+@pytest.mark.parametrize(
+    ("visible", "settings", "counts"),
+    [
+        (None, {}, [4, 8]),
+        ("2", {}, [1, 2, 4, 8]),
+        ("2,3,-1,4", {}, [2, 4, 8]),
+        (None, {"engine.args.tensor_parallel_size": "4"}, [1, 2, 4, 8]),
+        ("", {}, [1]),
+    ],
+)
+async def test_there_is_an_engine_for_each_gpu_that_a_worker_sees(
+    visible: str | None, settings: dict[str, str], counts: list[int], stub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "machine", lambda: {"gpus": ["a", "b", "c", "d"]})
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    said: list[str] = []
+    await tune(wish(settings), said.append)
+    tried = [int(line.split()[0]) for line in said if ": " in line]
+    assert sorted(set(tried)) == counts
+
+
+async def test_no_engine_is_without_a_request(on_a_gpu: Path) -> None:
+    file = on_a_gpu / "five.jsonl"
+    one = json.dumps({"query": "q", "document": "word " * 30})
+    file.write_text(f"{one}\n" * 5)
+    said: list[str] = []
+    found = yaml.safe_load(await tune(wish(requests=file), said.append))
+    assert [int(line.split()[0]) for line in said[:4]] == [1, 2, 4, 5]
+    assert found["workers"]["count"] == 5
+
+
+async def test_engines_are_gone_when_the_time_is_over_between_two_numbers(on_a_gpu: Path) -> None:
+    hang = on_a_gpu / "hang"
+    hang.touch()
+    said: list[str] = []
+    text = await tune(wish(minutes=0), said.append)
+    assert "# measured, engine alone: 356.0 requests/s (1 engine" in text
+    assert [line for line in said if line.startswith("no time left for engines: ")]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(hang.read_text()), 0)
+
+
+async def test_what_fails_after_it_was_measured_is_told_and_counts(on_a_gpu: Path) -> None:
+    (on_a_gpu / "fail").touch()
+    said: list[str] = []
+    text = await tune(wish({"workers.count": "4"}), said.append)
+    assert yaml.safe_load(text)["workers"]["count"] == 4
+    assert any("did not end well after it was measured" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "count", "made"),
+    [(Span(32, 58), None, 500_000 // 45), (Span(32, 58), 77, 77), (Span(1, 1), None, 100_000)],
+)
+async def test_made_up_requests_are_as_many_as_have_so_many_tokens(
+    lengths: Span, count: int | None, made: int, stub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counted: list[int] = []
-    made = PairMix.requests
+    make = PairMix.requests
 
-    def requests(mix: PairMix, count: int, **others: Any) -> Any:
+    def requests(_mix: PairMix, count: int, **others: Any) -> Any:
         counted.append(count)
-        return made(mix, 40, **others)
+        return make(PairMix("tune", (Span(32, 58),)), 40, **others)
 
     monkeypatch.setattr(PairMix, "requests", requests)
-    for count in (None, 77):
-        await tune(Wish("a/model", {}, None, Span(32, 58), count, minutes=5, allow_fp8=False), lambda _text: None)
-    assert counted == [500_000 // 45, 77]
+    await tune(Wish("a/model", {}, None, lengths, count, minutes=5, allow_fp8=False), lambda _text: None)
+    assert counted == [made]
