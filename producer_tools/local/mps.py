@@ -48,4 +48,4 @@ async def _control(found_by: dict[str, str], *arguments: str, said: bytes = b"")
     )
     await process.communicate(said)
     if process.returncode:
-        raise ToolFailure(f"{CONTROL} {' '.join(arguments)} ended with exit code {process.returncode}")
+        raise ToolFailure(f"{' '.join((CONTROL, *arguments))} ended with exit code {process.returncode}")

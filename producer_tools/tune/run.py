@@ -143,7 +143,11 @@ class _Bench:
                 counts = [one.engines for one in candidates]
                 async with aclosing(worker.ceiling([self._requests], counts)) as reports:
                     async for told in reports:
-                        yield Tried(left.pop(0), float(told["requests_per_second"]))
+                        try:
+                            yield Tried(left.pop(0), float(told["requests_per_second"]))
+                        except GeneratorExit:
+                            left.clear()  # Nobody asks for them.
+                            raise
             problem = "it told no rate"
         except ToolFailure as failure:
             problem = str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS]

@@ -241,6 +241,14 @@ async def test_what_fails_after_it_was_measured_is_told_and_counts(on_a_gpu: Pat
     assert any("did not end well after it was measured" in line for line in said)
 
 
+async def test_a_daemon_that_does_not_quit_when_the_time_is_over_is_told(on_a_gpu: Path) -> None:
+    (on_a_gpu / "nvidia-cuda-mps-control").write_text('#!/bin/sh\nread said && [ "$said" = quit ] && exit 7\nexit 0\n')
+    said: list[str] = []
+    text = await tune(wish({"workers.mps": "on"}, minutes=0), said.append)
+    assert "# measured, engine alone: 427.0 requests/s (1 engine, MPS" in text
+    assert any("did not end well after it was measured (nvidia-cuda-mps-control ended with" in one for one in said)
+
+
 @pytest.mark.parametrize(
     ("lengths", "count", "made"),
     [(Span(32, 58), None, 500_000 // 45), (Span(32, 58), 77, 77), (Span(1, 1), None, 100_000)],
