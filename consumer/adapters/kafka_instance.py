@@ -66,5 +66,5 @@ async def instance_is_taken(
 
 
 def tells_of_taken_instance(error: KafkaError) -> bool:
-    """Whether a refusal to join says so: the client wraps it in an error of its own."""
-    return FencedInstanceIdError.message in str(error)
+    """Whether a refusal of JoinGroup or SyncGroup says so: the client wraps its repr in an error of its own."""
+    return FencedInstanceIdError.__name__ in str(error)
