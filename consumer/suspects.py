@@ -22,6 +22,8 @@ class Suspects:
 
     def __init__(self) -> None:
         self._kills: dict[tuple[TopicPartition, int], int] = {}
+        self._attempts: dict[tuple[TopicPartition, int], int] = {}
+        """How often those were tried when they last killed it, by earlier owners too."""
         self.accusations = 0
         """So many records were alone in the engine when it died."""
         self.told = 0
@@ -39,6 +41,7 @@ class Suspects:
         [item] = in_engine
         name = (item.lane.partition, item.offset)
         self._kills[name] = self._kills.get(name, 0) + 1
+        self._attempts[name] = item.attempt
         self.accusations += 1
         return item if self._kills[name] >= KILLS_TO_REJECT else None
 
@@ -47,8 +50,11 @@ class Suspects:
 
         So it is when the process ended before the rejection had left it.
         """
-        kills = self._kills.get((item.lane.partition, item.offset), 0)
+        name = (item.lane.partition, item.offset)
+        kills, attempts = self._kills.get(name, 0), self._attempts.get(name, 0)
         item.alone = kills > 0
+        # Counted from the record's first owner on; one that is rejected here is not tried here.
+        item.attempt = max(item.attempt, attempts if kills >= KILLS_TO_REJECT else attempts + 1)
         return kills >= KILLS_TO_REJECT
 
     def delivered(self, items: Iterable[Item]) -> None:
@@ -56,10 +62,13 @@ class Suspects:
         if self._kills:
             for item in items:
                 self._kills.pop((item.lane.partition, item.offset), None)
+                self._attempts.pop((item.lane.partition, item.offset), None)
 
     def note(self, partition: TopicPartition) -> str:
         """What the next owner of the partition must know, for the commit's metadata; empty if nothing."""
         known = [f"{offset}:{kills}" for (where, offset), kills in self._kills.items() if where == partition]
+        # Of a form of their own: workers of 0.1.0 read the kills alone, and pass over these.
+        known += [f"{offset}@{tries}" for (where, offset), tries in self._attempts.items() if where == partition]
         return " ".join((_NOTE, *known)) if known else ""
 
     def learn(self, notes: Mapping[TopicPartition, str]) -> None:
@@ -68,11 +77,13 @@ class Suspects:
             name, *known = note.split(" ")
             if name != _NOTE:
                 continue
-            for one in known:
-                offset, _, kills = one.partition(":")
-                if offset.isdigit() and kills.isdigit():
-                    self._kills[(partition, int(offset))] = int(kills)
+            for entry in known:
+                for counts, mark in ((self._kills, ":"), (self._attempts, "@")):
+                    offset, _, count = entry.partition(mark)
+                    if offset.isdigit() and count.isdigit():
+                        counts[(partition, int(offset))] = int(count)
 
     def forget(self, partition: TopicPartition) -> None:
         """The partition is not ours any more."""
         self._kills = {name: kills for name, kills in self._kills.items() if name[0] != partition}
+        self._attempts = {name: tries for name, tries in self._attempts.items() if name[0] != partition}

@@ -45,9 +45,10 @@ async def test_a_deadly_record_does_not_kill_each_owner_in_turn(make_world: Make
     world.publish(20)
     world.publish(1, document="!die")
     world.publish(20)
-    first = await world.start()
-    with pytest.raises(ExceptionGroup) as failure:
-        await first.running
+    with capture_logs() as log_of_the_first:
+        first = await world.start()
+        with pytest.raises(ExceptionGroup) as failure:
+            await first.running
     assert failure.value.subgroup(EngineDead)
     assert world.dead.records[0] == []
     assert world.committed() <= 20
@@ -59,6 +60,10 @@ async def test_a_deadly_record_does_not_kill_each_owner_in_turn(make_world: Make
     world.assert_complete_and_ordered()
     assert [source_offset(record) for record in world.dead.records[0]] == [20]
     assert [line["request"] for line in log if line["event"] == "deadly request refused"] == ["score.requests/0/20"]
+    deaths = [line for line in [*log_of_the_first, *log] if line["event"] == "engine died"]
+    tries = sum("score.requests/0/20" in line["inside"] for line in deaths)
+    assert tries >= 2
+    assert dict(world.dead.records[0][0].headers)["scorestream-attempts"] == b"%d" % tries
     assert not second.running.done()
 
 

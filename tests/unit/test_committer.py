@@ -45,7 +45,7 @@ async def test_an_accusation_that_comes_while_a_commit_is_under_way_is_told_by_t
     await under_way
     await committer.commit()
     await committer.commit()
-    assert source.notes == ["", "scorestream-suspect 5:1"]
+    assert source.notes == ["", "scorestream-suspect 5:1 5@1"]
 
 
 class RefusingSource:
