@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.trace import Span
 
 from consumer.records import EngineOutput, Outcome, Prepared, SourceRecord
+from consumer.sections import HELD_BYTES_PER_RAW_BYTE
 
 if TYPE_CHECKING:
     from consumer.lane import Lane
 
-HELD_BYTES_PER_RAW_BYTE = 11
-"""A record in work weighs its bytes, its decoded text, and its token ids: 36 bytes of Python int and pointer for a
-token of about 4 bytes of text."""
 RESERVED_RESULT_BYTES = 2048
 """A small result with its headers; the true size replaces the estimate when the record is settled."""
 

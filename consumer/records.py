@@ -57,8 +57,10 @@ class SourceRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
-    undecodable: str | None = None
-    """Why the client could not decode it; then nothing but its place is known."""
+    unread: str | None = None
+    """Why its value was not read; then nothing but its place, and perhaps its key, is known."""
+    misnamed: str | None = None
+    """What is wrong with its headers: names that are not UTF-8, whose bytes are escaped here."""
 
     @property
     def size_bytes(self) -> int:

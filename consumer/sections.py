@@ -22,6 +22,9 @@ from pydantic_settings import NoDecode
 from consumer.errors import SettingsInvalid
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, comma_list
 
+HELD_BYTES_PER_RAW_BYTE = 11
+"""A record in work weighs its bytes, its decoded text, and its token ids: 36 bytes of Python int and pointer for a
+token of about 4 bytes of text."""
 _MASKED = "**********"
 _SECRET_NAME = re.compile(r"(?:^|_)(token|secret|password|key|credentials?)$")
 
@@ -256,12 +259,21 @@ class LimitSettings(_Section):
     """Undelivered records of all partitions, as held in memory; one fetch of each partition may come on top."""
     lane_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of memory_bytes that no partition exceeds."""
+    max_unpacked_bytes: PositiveInt | None = None
+    """Of one record of a compressed batch, unpacked. A larger one is not read: its dead letter has its place and no
+    value. Default, and most: what lane_memory_share of memory_bytes has room for, where a record in work weighs eleven
+    times its bytes."""
     max_uncommitted_records: PositiveInt = 2000
     """Delivered but uncommitted records of one partition: the bound of duplicates after a crash."""
     chunk_records: PositiveInt = 500
     """Results of one partition written at once."""
     chunk_bytes: PositiveInt = 900_000
     """Bytes of one produce batch; below the topic's max.message.bytes."""
+
+    @property
+    def room_for_one_bytes(self) -> int:
+        """Bytes of a record that takes all that one partition may hold."""
+        return int(self.memory_bytes * self.lane_memory_share) // HELD_BYTES_PER_RAW_BYTE
 
 
 class BreakerSettings(_Section):

@@ -99,7 +99,11 @@ class Worker:
             closing.push_async_callback(results.close)
             dead_letters = KafkaDeadLetterWriter(settings.kafka, _max_bytes(kafka, settings.kafka.dead_letter_topic))
             closing.push_async_callback(dead_letters.close)
-            source = KafkaSource(settings.kafka, settings.commit.timeout_seconds)
+            source = KafkaSource(
+                settings.kafka,
+                settings.commit.timeout_seconds,
+                settings.limits.max_unpacked_bytes or settings.limits.room_for_one_bytes,
+            )
             tracing = Tracing(tracer_from_environment(), settings.kafka.group_id, self._clock)
             ports = Ports(source, engine, results, dead_letters, scores, tracing)
             flow = self._flow(ports, card, model.encoder, tasks, kafka)

@@ -26,6 +26,7 @@ from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.refusal import why_all_refused
 from producer_tools.console import ToolFailure
+from producer_tools.reading.fetches import Bounds, read_within
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -76,6 +77,7 @@ async def open_reader(brokers: Brokers) -> AsyncIterator[AIOKafkaConsumer]:
     except KafkaConnectionError as unreachable:
         await reader.stop()
         raise await _not_connected(brokers, unreachable) from None
+    read_within(reader, Bounds())
     try:
         yield reader
     finally:

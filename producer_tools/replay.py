@@ -13,7 +13,7 @@ from producer_tools.console import say
 from producer_tools.coordinates import Coordinates, source_of
 from producer_tools.kafka import open_publisher, open_reader, read_spans, spans_of
 from schemas import headers as names
-from schemas.dead_letter import ERROR_CODE, NotReplayable, Record, replayed, reserved_headers
+from schemas.dead_letter import ERROR_CODE, NotReplayable, Record, own_headers, replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ async def selected_dead_letters(brokers: Brokers, dead_letter_topic: str, select
 
 
 def _replay_of(record: ConsumerRecord, selected: Filter) -> Replay | None:
-    own = reserved_headers(record.headers)
+    own = own_headers(record.headers)
     code, request_id = own.get(ERROR_CODE, ""), own.get(names.ID, "")
     source = source_of(record.headers)
     if not selected.takes(code, request_id):

@@ -1,7 +1,7 @@
 """Dead letters: the original record, untouched, with headers that say why it has no score; and the way back.
 
-A dead letter's own headers come after the original's. Where a name occurs twice (a caller may have sent it), the last
-one counts.
+A dead letter's own headers come after the original's and begin with `scorestream-error-code`. A caller may have sent
+headers of the same names: what stands before the last `scorestream-error-code` is the caller's, and says nothing.
 """
 
 import hashlib
@@ -33,6 +33,8 @@ VALUE_SHA256 = "scorestream-value-sha256"
 """Only on a stub, as hexadecimal digits: the original was too large for the topic, fetch it by its coordinates."""
 VALUE_BYTES = "scorestream-value-bytes"
 """Only on a stub: the original value's size."""
+VALUE_UNREAD = "scorestream-value-unread"
+"""`1`, only on a stub: the worker did not read the original's value, fetch it by its coordinates."""
 
 _BATCH_OVERHEAD_BYTES = 61 + 64
 """A batch of one record without its key, value and headers: the batch header, and room for the record's own fields."""
@@ -88,14 +90,26 @@ def dead_letter(
         value=b"" if key is None and value is None else value,
         headers=(*headers, *_reason_headers(reason), *marks),
     )
-    return whole if whole.size_bytes <= max_bytes else _stub(key, value or b"", reason, max_bytes)
+    if whole.size_bytes <= max_bytes:
+        return whole
+    value = value or b""
+    fingerprint: tuple[Header, ...] = (
+        (VALUE_SHA256, hashlib.sha256(value).hexdigest().encode()),
+        (VALUE_BYTES, str(len(value)).encode()),
+    )
+    return _stub(key, fingerprint, reason, max_bytes)
+
+
+def unread_dead_letter(key: bytes | None, reason: Reason, *, max_bytes: int) -> Record:
+    """The dead letter of a record whose value was not read: a stub. Raises ValueError as `dead_letter`."""
+    return _stub(key, ((VALUE_UNREAD, b"1"),), reason, max_bytes)
 
 
 def replayed(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> Record:
     """A dead letter as the request it was. Raises NotReplayable for stubs and for records that were null."""
     headers = tuple(headers)
-    known = reserved_headers(headers)
-    if VALUE_SHA256 in known:
+    known = own_headers(headers)
+    if VALUE_SHA256 in known or VALUE_UNREAD in known:
         raise NotReplayable("a stub holds no request: fetch the original by its source topic, partition and offset")
     if NULL_VALUE in known or value is None:
         raise NotReplayable("the original had no value")
@@ -107,16 +121,17 @@ def replayed(key: bytes | None, value: bytes | None, headers: Iterable[Header]) 
     return Record(key, value, (*carried, (REPLAY_OF, origin.encode())))
 
 
-def reserved_headers(headers: Iterable[Header]) -> dict[str, str]:
-    """The product's own headers as text, by name; the last of a name counts."""
-    return {
-        name: (text or b"").decode("utf-8", "replace") for name, text in headers if name.startswith(RESERVED_PREFIX)
-    }
+def own_headers(headers: Iterable[Header]) -> dict[str, str]:
+    """What the worker says in a dead letter's headers, by name, as text; not what the caller says there."""
+    headers = tuple(headers)
+    begins = max((place for place, (name, _) in enumerate(headers) if name == ERROR_CODE), default=len(headers))
+    return {name: (text or b"").decode("utf-8", "replace") for name, text in headers[begins:]}
 
 
 def _reason_headers(reason: Reason) -> tuple[Header, ...]:
     named = ((ID, reason.id.encode()),) if reason.id is not None else ()
     return (
+        # The first, see own_headers.
         (ERROR_CODE, reason.code.encode()),
         (ERROR_MESSAGE, reason.message.encode("utf-8", "replace")),
         *named,
@@ -130,15 +145,11 @@ def _reason_headers(reason: Reason) -> tuple[Header, ...]:
     )
 
 
-def _stub(key: bytes | None, value: bytes, reason: Reason, max_bytes: int) -> Record:
-    fingerprint: tuple[Header, ...] = (
-        (VALUE_SHA256, hashlib.sha256(value).hexdigest().encode()),
-        (VALUE_BYTES, str(len(value)).encode()),
-    )
+def _stub(key: bytes | None, marks: tuple[Header, ...], reason: Reason, max_bytes: int) -> Record:
     # What can be looked up by the coordinates goes first: the key, then the message's words, then the id.
     short = reason._replace(message="")
     for kept_key, kept_reason in ((key, reason), (None, reason), (None, short), (None, short._replace(id=None))):
-        stub = Record(kept_key, b"", (*_reason_headers(kept_reason), *fingerprint))
+        stub = Record(kept_key, b"", (*_reason_headers(kept_reason), *marks))
         if stub.size_bytes <= max_bytes:
             return stub
     raise ValueError(f"a dead letter does not fit into {max_bytes} bytes: raise the topic's max.message.bytes")

@@ -54,7 +54,7 @@ class Explanation(NamedTuple):
 
 _EXPLANATIONS: Mapping[ErrorCode, Explanation] = {
     ErrorCode.MALFORMED: Explanation(
-        "The value is not one JSON object, or not UTF-8, or null.",
+        "The value is not one JSON object, or not UTF-8, or null; or the record cannot be read.",
         "Mend the producer. A leading zero byte is the wire format of a schema registry: send plain JSON.",
     ),
     ErrorCode.SCHEMA: Explanation(

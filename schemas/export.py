@@ -101,11 +101,14 @@ def dead_letter_headers_schema() -> Schema:
         dead_letter.NULL_VALUE: {"const": "1", "description": "The original had neither key nor value."},
         dead_letter.VALUE_SHA256: {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "A stub: the hash."},
         dead_letter.VALUE_BYTES: _NUMBER | {"description": "A stub: size of the original value."},
+        dead_letter.VALUE_UNREAD: {"const": "1", "description": "A stub: the original's value was not read."},
     }
     return {
         "$schema": _DRAFT,
         "title": f"scorestream dead letter headers, version {SCHEMA_VERSION}",
-        "description": "Key, value and headers of the original, untouched, and these; the last of a name counts.",
+        "description": "Key, value and headers of the original, untouched, and then these, beginning with "
+        "scorestream-error-code: whatever stands before the last header of that name is the original's. Bytes of a "
+        "header's name that are not UTF-8 are escaped as \\xff.",
         "type": "object",
         "properties": always | sometimes,
         "required": list(always),
@@ -116,7 +119,10 @@ def asyncapi_document() -> Schema:
     """The worker's three topics."""
     request = _json_payload("json/request.schema.json")
     result = _json_payload("json/result.schema.json")
-    carried = {"type": "object", "description": "At most 16 KiB in all; carried to the result byte for byte."}
+    carried = {
+        "type": "object",
+        "description": "Names are UTF-8. At most 16 KiB in all; carried to the result byte for byte.",
+    }
     letter: Schema = {"description": "The original's value, whatever it was."}
     letter_headers = {"schemaFormat": _FORMAT, "schema": {"$ref": "json/dead_letter_headers.schema.json"}}
     return {

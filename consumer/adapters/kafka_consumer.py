@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as ClientPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.structs import ConsumerRecord
 
 from consumer.adapters.kafka_connection import client_options
 from consumer.records import SourceRecord
 from consumer.sections import KafkaSettings
+from producer_tools.reading.records import Record
 
 _NEVER_MS = 2**31 - 1
 _METADATA_MAX_AGE_MS = 10_000
@@ -43,14 +46,11 @@ def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
     )
 
 
-def source_record(record: ConsumerRecord) -> SourceRecord:
-    """One record, its bytes untouched."""
-    return SourceRecord(
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        timestamp_ms=record.timestamp,
-        key=record.key,
-        value=record.value,
-        headers=record.headers,
-    )
+def source_record(partition: ClientPartition, record: Any) -> SourceRecord:
+    """What the reader receives of one record. `record`: the client's own, or a Record where that had not read it."""
+    if isinstance(record, Record):
+        return SourceRecord(partition.topic, partition.partition, *record)
+    # A message of format 0 has no timestamp.
+    timestamp_ms = 0 if record.timestamp is None else record.timestamp
+    key, value, headers = record.key, record.value, tuple(record.headers)
+    return SourceRecord(partition.topic, partition.partition, record.offset, timestamp_ms, key, value, headers)

@@ -1,4 +1,4 @@
-"""The only uses of aiokafka's private attributes: each has no public way, or the public way waits for ever.
+"""The worker's uses of aiokafka's private attributes: each has no public way, or the public way waits for ever.
 
 Read in aiokafka 0.14.0, which pyproject.toml pins to 0.14.x; tests/contract fails when one of them changes.
 """

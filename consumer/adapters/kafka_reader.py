@@ -9,20 +9,16 @@ from collections.abc import Mapping, Sequence
 import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
-from aiokafka.errors import CorruptRecordException, NoOffsetForPartitionError, OffsetOutOfRangeError
-from aiokafka.structs import ConsumerRecord
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 
 from consumer.adapters import kafka_internals
-from consumer.adapters.kafka_consumer import source_record
 from consumer.adapters.kafka_positions import starts_at_end, what_was_lost
 from consumer.interfaces import Receive
 from consumer.records import SourceRecord, TopicPartition
 from consumer.sections import KafkaSettings
+from producer_tools.reading.fetches import DamagedBatch, owes
 
 log = structlog.get_logger()
-
-_UNDECODABLE = (UnicodeDecodeError, CorruptRecordException)
-_NOT_UTF8 = "the record cannot be decoded: a header key is not UTF-8; fetch it by its topic, partition and offset"
 
 
 class UndecodableRecord(Exception):
@@ -64,13 +60,11 @@ class KafkaReader:
         self._consumer = consumer
         self._timeout_seconds = operation_timeout_seconds
         self._positions: dict[TopicPartition, int] = {}
-        self._suspects: set[TopicPartition] = set()
 
     def begin(self, partitions: frozenset[TopicPartition]) -> None:
         """A new assignment; none of an earlier one's positions holds."""
         self.owned = partitions
         self._positions.clear()
-        self._suspects.clear()
 
     def end(self) -> None:
         """The assignment is over: nothing is received from here on."""
@@ -93,23 +87,20 @@ class KafkaReader:
         if count:
             return count
         wanted = [partition for partition, limit in room.items() if limit and partition in self.owned]
-        alone = [partition for partition in wanted if partition in self._suspects]
+        if any(owes(self._consumer, partition) for partition in wanted):
+            # Others have their turn first, and nothing is waited for.
+            await asyncio.sleep(0)
+            return 0
         if not wanted:
             await asyncio.sleep(wait_seconds)
-        elif alone:
-            for partition in alone:
-                count += await self._ask([partition], 1, wait_seconds, receive)
-        else:
-            count = await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
-        return count
+            return 0
+        return await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
 
     def _has_news(self, partition: TopicPartition) -> bool:
         """Records, an error, or a first position; to ask without them costs as much."""
         return partition not in self._positions or kafka_internals.has_prefetched(self._consumer, partition)
 
     async def _ask(self, partitions: list[TopicPartition], limit: int, wait_seconds: float, receive: Receive) -> int:
-        if not self._suspects.isdisjoint(partitions):
-            limit = 1
         try:
             answer = await self._consumer.getmany(
                 *(ClientPartition(*partition) for partition in partitions),
@@ -123,12 +114,10 @@ class KafkaReader:
             [(partition, wanted)] = error.args[0].items()
             await self._go_on_after_loss(TopicPartition(*partition), wanted, receive)
             return 0
-        except _UNDECODABLE as error:
-            if len(partitions) == 1 and limit == 1:
-                return self._step_over(partitions[0], error, receive)
-            # aiokafka withholds the good records before the bad one: one at a time they come, and the bad one is known.
-            self._suspects.update(partitions)
-            return 0
+        except DamagedBatch as damage:
+            place = TopicPartition(*damage.partition)
+            position = kafka_internals.position(self._consumer, place)
+            raise UndecodableRecord(place, position, self._kafka.group_id, damage) from damage
         return sum(self._hand_over(partition, answer.get(partition, ()), receive) for partition in partitions)
 
     async def _begin_somewhere(self, partition: TopicPartition, receive: Receive) -> None:
@@ -140,7 +129,7 @@ class KafkaReader:
                 return
             looked_up = await (self._consumer.end_offsets if at_end else self._consumer.beginning_offsets)([place])
         if self.owned is owned and partition in owned and kafka_internals.position(self._consumer, partition) is None:
-            self._go_to(partition, looked_up[place], [], receive)
+            self._go_to(partition, looked_up[place], receive)
 
     async def _go_on_after_loss(self, partition: TopicPartition, wanted: int, receive: Receive) -> None:
         """The log does not have the offset wanted: go on at its beginning, and say what is lost."""
@@ -158,25 +147,14 @@ class KafkaReader:
         skipped = max(0, beginning - wanted)
         log.error("skipped", reason=reason, skipped_records=skipped, next_offset=beginning)
         self.skipped_records[partition] += skipped
-        self._go_to(partition, beginning, [], receive)
+        self._go_to(partition, beginning, receive)
 
-    def _step_over(self, partition: TopicPartition, error: Exception, receive: Receive) -> int:
-        """Hand over the place of a record with a header key that is not UTF-8. Raises UndecodableRecord for worse."""
-        position = kafka_internals.position(self._consumer, partition)
-        if position is None or not isinstance(error, UnicodeDecodeError):
-            raise UndecodableRecord(partition, position, self._kafka.group_id, error) from error
-        log.error("%s-%s: the record at offset %s has a header key that is not UTF-8", *partition, position)
-        self._suspects.discard(partition)
-        record = SourceRecord(*partition, position, 0, None, None, (), undecodable=_NOT_UTF8)
-        self._go_to(partition, position + 1, [record], receive)
-        return 1
-
-    def _go_to(self, partition: TopicPartition, offset: int, records: list[SourceRecord], receive: Receive) -> None:
+    def _go_to(self, partition: TopicPartition, offset: int, receive: Receive) -> None:
         self._consumer.seek(ClientPartition(*partition), offset)
         self._positions[partition] = offset
-        receive(partition, records, offset)
+        receive(partition, [], offset)
 
-    def _hand_over(self, partition: TopicPartition, records: Sequence[ConsumerRecord], receive: Receive) -> int:
+    def _hand_over(self, partition: TopicPartition, records: Sequence[SourceRecord], receive: Receive) -> int:
         """Not a coroutine: the guarantees in the class's docstring rest on it."""
         if partition not in self.owned:
             if records:
@@ -186,5 +164,5 @@ class KafkaReader:
         if position is None or position == self._positions.get(partition):
             return 0
         self._positions[partition] = position
-        receive(partition, [source_record(record) for record in records], position)
+        receive(partition, records, position)
         return len(records)

@@ -24,13 +24,14 @@ from aiokafka.errors import (
 
 from consumer.adapters import kafka_internals
 from consumer.adapters.kafka_connection import Connecting, Hindrances, follow_credentials
-from consumer.adapters.kafka_consumer import new_consumer
+from consumer.adapters.kafka_consumer import new_consumer, source_record
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_reader import KafkaReader
 from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
 from consumer.records import Standing, TopicPartition
 from consumer.sections import KafkaSettings
+from producer_tools.reading.fetches import MAX_UNPACKED_BYTES, Bounds, read_within
 
 log = structlog.get_logger()
 
@@ -59,8 +60,11 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     `hindrances`: to leave would not help, and what is held is not lost.
     """
 
-    def __init__(self, kafka: KafkaSettings, operation_timeout_seconds: float) -> None:
+    def __init__(
+        self, kafka: KafkaSettings, operation_timeout_seconds: float, max_unpacked_bytes: int = MAX_UNPACKED_BYTES
+    ) -> None:
         self._kafka = kafka
+        self._max_unpacked_bytes = max_unpacked_bytes
         self._timeout_seconds = operation_timeout_seconds
         self._consumer = new_consumer(kafka)
         self._reader = KafkaReader(kafka, self._consumer, operation_timeout_seconds)
@@ -90,6 +94,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             await self._consumer.stop()
             raise DependencyUnavailable("kafka", "the broker that answered knows of no broker yet")
         follow_credentials(self._kafka, self._consumer)
+        bounds = Bounds(self._kafka.max_partition_fetch_bytes, self._max_unpacked_bytes, steps=1)
+        read_within(self._consumer, bounds, source_record)
         kafka_internals.tell_connections(self._consumer, self._connecting.told)
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         kafka_internals.pace_metadata_updates(self._consumer)

@@ -22,7 +22,7 @@ from consumer.records import (
 )
 from consumer.stages.prepare import refusal_of
 from schemas import headers as wire_headers
-from schemas.dead_letter import Reason, Record, dead_letter
+from schemas.dead_letter import Reason, Record, dead_letter, unread_dead_letter
 from schemas.errors import ErrorCode
 from schemas.wire import SealedResult, seal_result
 
@@ -169,7 +169,10 @@ class Answerer:
             worker_version=self._limits.worker_version,
         )
         max_bytes = self._limits.max_dead_letter_bytes
-        letter = dead_letter(record.key, record.value, record.headers, reason, max_bytes=max_bytes)
+        if record.unread is not None:
+            letter = unread_dead_letter(record.key, reason, max_bytes=max_bytes)
+        else:
+            letter = dead_letter(record.key, record.value, record.headers, reason, max_bytes=max_bytes)
         return Message(letter.key, letter.value, letter.headers)
 
 

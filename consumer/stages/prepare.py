@@ -51,8 +51,8 @@ class Preparer:
         return [one if isinstance(one, Refusal) else self._prepare(one, next(encoded)) for one in parsed]
 
     def _parse(self, record: SourceRecord, now_unix_ms: int) -> _Parsed | Refusal:
-        if record.undecodable is not None:
-            return Refusal(ErrorCode.MALFORMED, record.undecodable)
+        if record.unread is not None:
+            return Refusal(ErrorCode.MALFORMED, record.unread)
         try:
             request = parse_request(record.value, self._limits)
         except WireError as wrong:
@@ -70,6 +70,8 @@ class Preparer:
             return refusal_of(request, fault, "parse")
 
     def _check_headers(self, record: SourceRecord) -> None:
+        if record.misnamed is not None:
+            raise RecordRejected(ErrorCode.SCHEMA, record.misnamed)
         try:
             check_request_headers(record.headers)
         except HeadersTooLarge as too_large:

@@ -16,6 +16,7 @@ from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWri
 from consumer.interfaces import DeadLetterWriter, RecordSource, ResultWriter
 from consumer.records import Message, SourceRecord, TopicPartition
 from consumer.sections import KafkaSettings
+from producer_tools.reading.fetches import MAX_UNPACKED_BYTES
 from tests.fakes.in_memory_kafka import (
     InMemoryDeadLetterWriter,
     InMemoryGroup,
@@ -138,8 +139,8 @@ class BrokerCluster:
                 found.extend(_source_record(record) for record in answer.get(place, ()))
         return found
 
-    def source(self) -> KafkaSource:
-        self._sources.append(KafkaSource(self.kafka, OPERATION_SECONDS))
+    def source(self, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> KafkaSource:
+        self._sources.append(KafkaSource(self.kafka, OPERATION_SECONDS, max_unpacked_bytes))
         return self._sources[-1]
 
     def results(self) -> KafkaResultWriter:

@@ -2,44 +2,30 @@
 
 import asyncio
 import contextlib
-import struct
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as ClientPartition
 from aiokafka.errors import InvalidSessionTimeoutError, NodeNotReadyError
-from aiokafka.record.util import calc_crc32c
 
 from consumer.adapters import kafka_internals
 from consumer.adapters.kafka_source import KafkaSource
 from consumer.adapters.kafka_writer import KafkaResultWriter
 from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
-from consumer.records import Message, TopicPartition
+from consumer.records import Message, SourceRecord, TopicPartition
 from consumer.sections import OffsetReset
 from tests.contract.clusters import MAX_MESSAGE_BYTES, OPERATION_SECONDS, BrokerCluster, Receiver
 from tests.contract.test_record_source import fetch_until, joined
+from tests.services.batches import batch, packed_batch, publish_batch, record
 from tests.services.kafka import KafkaNode
 from tests.services.process import wait_until
 
-CRC_OFFSET, ATTRIBUTES_OFFSET = 17, 21
 BUSY_SECONDS = 25.0
 """What a busy machine may add to a deadline; still less than the client's own request timeout."""
-
-
-async def publish_undecodable(cluster: BrokerCluster, partition: int) -> None:
-    """A record with a header key that is not UTF-8, as other clients may write it."""
-    async with AIOKafkaProducer(bootstrap_servers=cluster.kafka.bootstrap_servers) as producer:
-        batch = producer.create_batch()
-        batch.append(timestamp=None, key=None, value=b"v", headers=[("HH", b"")])
-        data = bytearray(batch._build()).replace(b"HH", b"\xff\xfe")
-        struct.pack_into(">I", data, CRC_OFFSET, calc_crc32c(data[ATTRIBUTES_OFFSET:]))
-        batch._buffer = data
-        await (await producer.send_batch(batch, cluster.topic, partition=partition))
 
 
 @pytest_asyncio.fixture
@@ -58,19 +44,76 @@ async def own_kafka(tmp_path: Path) -> AsyncIterator[KafkaNode]:
     await node.kill()
 
 
-async def test_an_undecodable_record_is_handed_over_as_its_place_alone(
+async def test_a_record_with_a_header_name_that_is_not_utf_8_is_read_and_the_name_escaped(
     cluster: BrokerCluster,
 ) -> None:
     await cluster.publish(0, [b"a", b"b", b"c"])
-    await publish_undecodable(cluster, 0)
-    await publish_undecodable(cluster, 0)
+    await publish_batch(
+        cluster.kafka.bootstrap_servers,
+        cluster.topic,
+        0,
+        batch([record(0, b"v", b"k", [(b"\xff\xfe", b""), (b"good", None)])]),
+    )
     await cluster.publish(0, [b"after"])
     await cluster.publish(1, [b"other"] * 5)
     source, receiver = cluster.source(), Receiver()
     await joined(source, receiver, 2)
     place = TopicPartition(cluster.topic, 0)
-    await fetch_until(source, receiver, lambda: len(receiver.values.get(place, ())) == 6)
-    assert receiver.values[place] == [b"a", b"b", b"c", None, None, b"after"]
+    await fetch_until(source, receiver, lambda: len(receiver.values.get(place, ())) == 5)
+    assert receiver.values[place] == [b"a", b"b", b"c", b"v", b"after"]
+    misnamed = next(one for one in receiver.records if one.misnamed)
+    assert (misnamed.key, misnamed.headers) == (b"k", (("\\xff\\xfe", b""), ("good", None)))
+    assert misnamed.misnamed is not None
+    assert "index 0 is not UTF-8" in misnamed.misnamed
+    await source.leave()
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy of Java", "lz4", "zstd"])
+async def test_a_record_that_is_too_large_unpacked_is_its_place_and_its_neighbours_come(
+    cluster: BrokerCluster, codec: str
+) -> None:
+    """The broker holds some kilobytes of it."""
+    values = [b"before", b"\0" * (900_000 if codec.startswith("snappy") else 9_000_000), b"behind"]
+    source, receiver = cluster.source(max_unpacked_bytes=800_000), Receiver()
+    await publish_batch(
+        cluster.kafka.bootstrap_servers,
+        cluster.topic,
+        0,
+        packed_batch(codec, [record(n, value) for n, value in enumerate(values)]),
+    )
+    await cluster.publish(0, [b"after"])
+    await joined(source, receiver, 2)
+    place = TopicPartition(cluster.topic, 0)
+    await fetch_until(source, receiver, lambda: len(receiver.values.get(place, ())) == 4)
+    assert receiver.values[place] == [b"before", None, b"behind", b"after"]
+    assert receiver.next_offsets[place] == 4
+    [unread] = [one for one in receiver.records if one.unread]
+    assert "limits.max_unpacked_bytes is 800000" in (unread.unread or "")
+    await source.leave()
+
+
+async def test_a_small_batch_with_much_in_it_comes_in_portions(cluster: BrokerCluster) -> None:
+    values = [b"%d" % number * 100_000 for number in range(200)]
+    await publish_batch(
+        cluster.kafka.bootstrap_servers,
+        cluster.topic,
+        0,
+        packed_batch("zstd", [record(n, value) for n, value in enumerate(values)]),
+    )
+    source, receiver = cluster.source(), Receiver()
+    portions: list[int] = []
+
+    def receive(partition: TopicPartition, records: Sequence[SourceRecord], next_offset: int) -> None:
+        portions.append(sum(one.size_bytes for one in records))
+        receiver.receive(partition, records, next_offset)
+
+    await joined(source, receiver, 2)
+    place = TopicPartition(cluster.topic, 0)
+    deadline = time.monotonic() + BUSY_SECONDS
+    while len(receiver.values.get(place, ())) < 200 and time.monotonic() < deadline:
+        await source.fetch({place: 4096}, receive, 0.05)
+    assert receiver.values[place] == values
+    assert max(portions) <= cluster.kafka.max_partition_fetch_bytes + len(values[-1])
     await source.leave()
 
 

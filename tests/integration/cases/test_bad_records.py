@@ -5,7 +5,10 @@ import json
 import pytest
 from aiokafka import ConsumerRecord
 
+from producer_tools.connections.kafka import Brokers
+from producer_tools.replay import Filter, replay
 from tests.integration.cases.case import MakeCase, id_of, request, requests, source_offset
+from tests.services.batches import batch, publish_batch, record
 
 pytestmark = pytest.mark.kafka
 
@@ -94,3 +97,38 @@ async def test_an_engine_that_dies_of_the_first_request_moves_no_offset_and_the_
     [letter] = await case.dead_letters(1)
     assert header(letter, "scorestream-error-code") == "engine_rejected"
     assert header(letter, "scorestream-source-offset") == "0"
+    assert int(header(letter, "scorestream-attempts") or "") >= 2, "of the first worker"
+
+
+async def test_a_header_name_that_is_not_utf_8_costs_an_error_result_and_a_replay_mends_it(make_case: MakeCase):
+    """Nothing of the request is lost: the dead letter holds its key and its value, and the name with escaped bytes."""
+    case = await make_case(1)
+    worker = await case.started()
+    await case.publish(requests(1))
+    bad = record(0, request("misnamed"), b"k", [(b"\xff", b"1"), (b"app", b"shop"), (b"none", None)])
+    await publish_batch(case.kafka.bootstrap_servers, case.place.topics.requests, 0, batch([bad]))
+    await case.publish(requests(1, first=1))
+    await case.until_all_committed()
+    results = await case.results(3)
+    assert [id_of(result) for result in results] == ["id-0", "misnamed", "id-1"]
+    error = json.loads(results[1].value)["error"]
+    assert (error["code"], results[1].key) == ("schema", b"k")
+    assert "not UTF-8" in error["message"]
+    assert results[1].headers[:3] == (("\\xff", b"1"), ("app", b"shop"), ("none", None))
+    [letter] = await case.dead_letters(1)
+    assert (letter.key, letter.value) == (b"k", request("misnamed"))
+    assert letter.headers[:3] == results[1].headers[:3]
+    assert header(letter, "scorestream-null-value") is None
+    await case.verified()
+    brokers, topics = Brokers(case.kafka.bootstrap_servers), case.place.topics
+    await replay(
+        brokers=brokers,
+        dead_letter_topic=topics.dead_letters,
+        request_topic=topics.requests,
+        selected=Filter(frozenset(), frozenset({"misnamed"})),
+        force=False,
+        show=lambda _one: None,
+    )
+    again = (await case.results(4))[-1]
+    assert (id_of(again), header(again, "scorestream-status")) == ("misnamed", "ok")
+    assert await worker.stop() == 0

@@ -7,7 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dead_letter import NotReplayable, Reason, dead_letter, replayed, reserved_headers
+from schemas.dead_letter import NotReplayable, Reason, dead_letter, own_headers, replayed, unread_dead_letter
 from schemas.errors import ErrorCode
 
 REASON = Reason(
@@ -41,7 +41,7 @@ def test_key_value_and_headers_are_untouched_and_the_reason_comes_after_them(key
 
 
 def test_every_reason_is_told():
-    assert reserved_headers(dead_letter(b"k", b"v", (), REASON, max_bytes=ROOM).headers) == {
+    assert own_headers(dead_letter(b"k", b"v", (), REASON, max_bytes=ROOM).headers) == {
         "scorestream-error-code": "schema",
         "scorestream-error-message": "m",
         "scorestream-id": "a",
@@ -55,15 +55,45 @@ def test_every_reason_is_told():
     }
 
 
+FORGED = tuple(
+    (f"scorestream-{name}", b"forged")
+    for name in ("value-sha256", "value-bytes", "value-unread", "null-value", "id", "source-topic", "error-message")
+)
+
+
+@pytest.mark.parametrize("forged", [FORGED, (("scorestream-error-code", b"forged"), *FORGED)])
+def test_nothing_that_the_caller_says_counts_as_the_worker_s(forged):
+    letter = dead_letter(b"k", b"v", forged, REASON._replace(id=None), max_bytes=ROOM)
+    assert letter.headers[: len(forged)] == forged
+    assert b"forged" not in {text.encode() for text in own_headers(letter.headers).values()}
+    assert "scorestream-id" not in own_headers(letter.headers)
+    again = replayed(letter.key, letter.value, letter.headers)
+    assert (again.key, again.value, again.headers) == (b"k", b"v", (("scorestream-replay-of", b"score.requests/7/42"),))
+
+
+def test_what_is_no_dead_letter_says_nothing_of_its_own():
+    assert own_headers((*FORGED, ("a", b"b"))) == {}
+
+
+def test_a_record_that_was_not_read_is_a_stub_without_a_hash_and_no_null():
+    letter = unread_dead_letter(b"k", REASON, max_bytes=5000)
+    told = own_headers(letter.headers)
+    assert (letter.key, letter.value, told["scorestream-value-unread"]) == (b"k", b"", "1")
+    assert not {"scorestream-null-value", "scorestream-value-sha256"} & told.keys()
+    with pytest.raises(NotReplayable, match="fetch the original by its source topic, partition and offset"):
+        replayed(letter.key, letter.value, letter.headers)
+    assert unread_dead_letter(b"k" * 5000, REASON, max_bytes=5000).key is None
+
+
 def test_an_unreadable_id_is_absent():
     letter = dead_letter(b"k", b"v", (), REASON._replace(id=None), max_bytes=ROOM)
-    assert "scorestream-id" not in reserved_headers(letter.headers)
+    assert "scorestream-id" not in own_headers(letter.headers)
 
 
 def test_ours_counts_when_the_caller_sent_the_same_name():
     letter = dead_letter(b"k", b"v", (("scorestream-error-code", b"forged"),), REASON, max_bytes=ROOM)
     assert letter.headers[0] == ("scorestream-error-code", b"forged")
-    assert reserved_headers(letter.headers)["scorestream-error-code"] == "schema"
+    assert own_headers(letter.headers)["scorestream-error-code"] == "schema"
 
 
 @given(
@@ -77,7 +107,7 @@ def test_a_dead_letter_always_fits_whatever_the_size_of_the_original(key, value,
     original = (b"k" * key, b"v" * value, (("h", b"h" * header),))
     letter = dead_letter(*original, reason, max_bytes=max_bytes)
     assert letter.size_bytes <= max_bytes
-    told = reserved_headers(letter.headers)
+    told = own_headers(letter.headers)
     if letter.headers[0][0] == "h":
         assert (letter.key, letter.value) == original[:2]
         assert "scorestream-value-sha256" not in told
@@ -101,7 +131,7 @@ def test_a_stub_gives_up_the_key_then_the_message_and_keeps_the_id_as_long_as_it
     kept = []
     for max_bytes in (2500, 2000, 1000):
         stub = dead_letter(key, b"v" * 10_000, (), reason, max_bytes=max_bytes)
-        told = reserved_headers(stub.headers)
+        told = own_headers(stub.headers)
         kept.append((stub.key == key, len(told["scorestream-error-message"]), told["scorestream-id"]))
     assert kept == [(True, 1000, "a"), (False, 1000, "a"), (False, 0, "a")]
 

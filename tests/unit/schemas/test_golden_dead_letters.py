@@ -6,7 +6,7 @@ import json
 import jsonschema
 import pytest
 
-from schemas.dead_letter import NotReplayable, Reason, dead_letter, replayed
+from schemas.dead_letter import NotReplayable, Reason, dead_letter, replayed, unread_dead_letter
 from schemas.errors import ErrorCode
 from schemas.export import dead_letter_headers_schema
 
@@ -54,7 +54,18 @@ def test_a_stub_has_exactly_the_golden_headers_and_cannot_be_replayed():
         replayed(None, b"", headers)
 
 
-@pytest.mark.parametrize("name", ["dead-letter.headers", "dead-letter.stub.headers"])
+def test_a_record_that_was_not_read_has_exactly_the_golden_headers_and_cannot_be_replayed():
+    headers = golden_headers("dead-letter.unread.headers")
+    reason = REASON._replace(
+        code=ErrorCode.MALFORMED, message="the record was not read", id=None, source_offset=9_000_000_002
+    )
+    letter = unread_dead_letter(b"k", reason, max_bytes=1_000_000)
+    assert (letter.key, letter.value, letter.headers) == (b"k", b"", headers)
+    with pytest.raises(NotReplayable, match="stub"):
+        replayed(b"k", b"", headers)
+
+
+@pytest.mark.parametrize("name", ["dead-letter.headers", "dead-letter.stub.headers", "dead-letter.unread.headers"])
 def test_the_published_schema_accepts_the_golden_headers(name):
     validator = jsonschema.Draft7Validator(dead_letter_headers_schema())
     validator.validate(dict(json.loads(golden_bytes(name))))
@@ -64,4 +75,5 @@ def test_every_golden_file_is_tested():
     assert {path.name.removesuffix(".json") for path in GOLDEN.glob("dead-letter.*.json")} == {
         "dead-letter.headers",
         "dead-letter.stub.headers",
+        "dead-letter.unread.headers",
     }
