@@ -24,7 +24,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
-from producer_tools.connections.refusal import why_all_refused
+from producer_tools.connections.refusal import Refusal, why_advertised_refused, why_all_refused
 from producer_tools.console import ToolFailure
 from producer_tools.reading.fetches import Bounds, read_within
 
@@ -79,6 +79,7 @@ async def open_reader(brokers: Brokers) -> AsyncIterator[AIOKafkaConsumer]:
         raise await _not_connected(brokers, unreachable) from None
     read_within(reader, Bounds())
     try:
+        await _require_brokers(brokers)
         yield reader
     finally:
         await reader.stop()
@@ -273,7 +274,10 @@ async def open_publisher(
     brokers: Brokers, acknowledged: Callable[[str], None] = lambda _name: None
 ) -> AsyncIterator[Publisher]:
     """A Publisher whose `flush` the caller awaits. Raises ToolFailure when no broker answers."""
-    producer = AIOKafkaProducer(**_options(brokers), enable_idempotence=True, linger_ms=5)
+    options = _options(brokers)
+    # Before the start, which waits for a broker that it was sent on to.
+    await _require_brokers(brokers)
+    producer = AIOKafkaProducer(**options, enable_idempotence=True, linger_ms=5)
     try:
         await producer.start()
     except KafkaConnectionError as unreachable:
@@ -294,8 +298,18 @@ def _options(brokers: Brokers) -> dict[str, Any]:
         raise ToolFailure(f"kafka.security: {unusable}") from unusable
 
 
+async def _require_brokers(brokers: Brokers) -> None:
+    """Raises ToolFailure where no address that the brokers advertise lets us in: clients try them for ever."""
+    refused = await why_advertised_refused(brokers)
+    if refused and all(refused):
+        raise _not_let_in([one for one in refused if one is not None])
+
+
 async def _not_connected(brokers: Brokers, error: KafkaConnectionError) -> ToolFailure:
     """What each address does, and the fix: the client says neither."""
-    reasons = await why_all_refused(brokers)
-    told = "; ".join(f"{one.found}: {one.fix}" for one in reasons) or str(error)
+    return _not_let_in(await why_all_refused(brokers), str(error))
+
+
+def _not_let_in(refused: Sequence[Refusal], otherwise: str = "") -> ToolFailure:
+    told = "; ".join(f"{one.found}: {one.fix}" for one in refused) or otherwise
     return ToolFailure(f"no Kafka broker lets this tool in: {told}")

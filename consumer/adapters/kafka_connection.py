@@ -18,7 +18,7 @@ from consumer.sections import KafkaSettings
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.passwords import password_of
-from producer_tools.connections.refusal import NoToken, Refusal, Unreachable, why_all_refused
+from producer_tools.connections.refusal import NoToken, Refusal, Unreachable, why_advertised_refused, why_all_refused
 
 _LOOK_SECONDS = 1.0
 """Between two looks; what has no answer takes longer."""
@@ -43,6 +43,13 @@ def follow_credentials(kafka: KafkaSettings, member: AIOKafkaConsumer | AIOKafka
 async def refusals(kafka: KafkaSettings) -> list[Refusal]:
     """Why each address does not let this worker in; none when one of them does. Bounded; never raises."""
     return await why_all_refused(Brokers(kafka.bootstrap_servers, kafka.security))
+
+
+async def refused_brokers(kafka: KafkaSettings) -> list[Refusal]:
+    """Of the addresses that the brokers advertise those that do not let this worker in. Bounded; never raises."""
+    return [
+        refusal for refusal in await why_advertised_refused(Brokers(kafka.bootstrap_servers, kafka.security)) if refusal
+    ]
 
 
 class NotConnected(KafkaConnectionError):  # type: ignore[misc]  # aiokafka is untyped

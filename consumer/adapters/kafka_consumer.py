@@ -11,6 +11,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from consumer.adapters.kafka_connection import client_options
 from consumer.records import SourceRecord
 from consumer.sections import KafkaSettings
+from consumer.startup import CLIENT_ID
 from producer_tools.reading.records import Record
 
 _NEVER_MS = 2**31 - 1
@@ -26,7 +27,7 @@ def new_consumer(kafka: KafkaSettings) -> AIOKafkaConsumer:
 
     return AIOKafkaConsumer(
         **client_options(kafka),
-        client_id="scorestream",
+        client_id=CLIENT_ID,
         group_id=kafka.group_id,
         group_instance_id=kafka.group_instance_id,
         enable_auto_commit=False,

@@ -1,4 +1,4 @@
-"""Whether the brokers let this worker do its work. Asked for by requests that would change nothing.
+"""Whether the brokers let this worker do its work, and who else does it. Asked for by requests that change nothing.
 
 A broker looks at rights first. So a partition that cannot exist is read and written: with the right, the answer is that
 there is no such partition. A heartbeat of a member that cannot exist asks for the right to be in the group.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, CoordinationType
@@ -18,8 +19,9 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from consumer.adapters.kafka_connection import client_options
+from consumer.adapters.kafka_group import describe_group
 from consumer.sections import KafkaSettings
-from consumer.startup.facts import Right
+from consumer.startup.facts import GroupFacts, Right
 
 _NO_SUCH_PARTITION = 2**31 - 1
 _NO_SUCH_MEMBER = "scorestream-check"
@@ -27,8 +29,11 @@ _WAIT_MS = 1000
 _ASK_SECONDS = 10.0
 
 
-async def missing_rights(kafka: KafkaSettings, topics: Iterable[str]) -> tuple[Right, ...]:
-    """Those that the brokers refuse, on the group and on those `topics` that exist. Raises KafkaError, TimeoutError."""
+async def rights_and_group(kafka: KafkaSettings, topics: Iterable[str]) -> tuple[tuple[Right, ...], GroupFacts | None]:
+    """Rights that the brokers refuse, on the group and on those `topics` that exist; and who is in the group.
+
+    Raises KafkaError, TimeoutError.
+    """
     client = AIOKafkaClient(**client_options(kafka), client_id="scorestream-check")
     try:
         async with asyncio.timeout(_ASK_SECONDS):
@@ -39,7 +44,10 @@ async def missing_rights(kafka: KafkaSettings, topics: Iterable[str]) -> tuple[R
             refused = [right for may, right in asked if right.name in there and not await may(client, right.name)]
             if not await _may_be_member(client, kafka.group_id):
                 refused.append(Right("Read", "group", kafka.group_id))
-            return tuple(refused)
+                return tuple(refused), None
+            return tuple(refused), await describe_group(
+                partial(_ask_coordinator, client, kafka.group_id), kafka.group_id
+            )
     finally:
         await client.close()
 
@@ -62,6 +70,10 @@ async def _writes(client: AIOKafkaClient, topic: str) -> bool:
     batch.append(0, timestamp=0, key=None, value=b"", headers=[])
     request = ProduceRequest(None, -1, _WAIT_MS, [(topic, [(_NO_SUCH_PARTITION, bytes(batch.build()))])])
     return _allowed(await client.send(client.get_random_node(), request))
+
+
+async def _ask_coordinator(client: AIOKafkaClient, group: str, request: Any) -> Any:
+    return await client.send(await client.coordinator_lookup(CoordinationType.GROUP, group), request)
 
 
 async def _may_be_member(client: AIOKafkaClient, group: str) -> bool:

@@ -15,6 +15,7 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     IllegalGenerationError,
     IllegalStateError,
+    InconsistentGroupProtocolError,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -25,6 +26,7 @@ from aiokafka.errors import (
 from consumer.adapters import kafka_internals
 from consumer.adapters.kafka_connection import Connecting, Hindrances, follow_credentials
 from consumer.adapters.kafka_consumer import new_consumer, source_record
+from consumer.adapters.kafka_group import why_not_let_in
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_reader import KafkaReader
 from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid
@@ -277,6 +279,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         """Whether the client's coordination shall go on after this error, which it is then to do at once."""
         if self._kafka.group_instance_id is not None and tells_of_taken_instance(error):
             self._failure = self._duplicate()
+            return False
+        if isinstance(error, InconsistentGroupProtocolError):
+            ask = partial(kafka_internals.ask_coordinator, self._consumer)
+            self._failure = SettingsInvalid(await why_not_let_in(ask, self._kafka, error, self._timeout_seconds))
             return False
         if not _passes_by(error):
             self._failure = error

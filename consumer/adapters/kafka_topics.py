@@ -10,10 +10,11 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from aiokafka.errors import KafkaError
 
-from consumer.adapters.kafka_connection import client_options, refusals
-from consumer.adapters.kafka_rights import missing_rights
+from consumer.adapters.kafka_connection import client_options, refusals, refused_brokers
+from consumer.adapters.kafka_rights import rights_and_group
 from consumer.sections import KafkaSettings
 from consumer.startup import CODECS, KafkaFacts, TopicFacts, Unreachable
+from producer_tools.reading import codecs
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's own default of max.message.bytes, for brokers that do not let us read it."""
@@ -22,9 +23,10 @@ _READ_SECONDS = 15.0
 
 
 def missing_codecs() -> list[str]:
-    """Which of CODECS aiokafka cannot use in this environment."""
-    present = dict(zip(CODECS, (has_gzip(), has_snappy(), has_lz4(), has_zstd()), strict=True))
-    return [codec for codec, usable in present.items() if not usable]
+    """Which of CODECS cannot be used in this environment: written by aiokafka, and read."""
+    written = dict(zip(CODECS, (has_gzip(), has_snappy(), has_lz4(), has_zstd()), strict=True))
+    unread = codecs.missing_codecs()
+    return [codec for codec, usable in written.items() if not usable or codec in unread]
 
 
 async def read_facts(kafka: KafkaSettings) -> KafkaFacts | Unreachable:
@@ -37,11 +39,14 @@ async def read_facts(kafka: KafkaSettings) -> KafkaFacts | Unreachable:
         async with asyncio.timeout(_READ_SECONDS):
             await admin.start()
             facts = await _describe(admin, kafka)
-        return replace(facts, missing_rights=await missing_rights(kafka, facts.topics))
+        missing_rights, group = await rights_and_group(kafka, facts.topics)
+        return replace(facts, missing_rights=missing_rights, group=group)
     except (KafkaError, TimeoutError) as error:
+        unreachable = await refused_brokers(kafka)
+        reason = "; ".join(one.found for one in unreachable)
         return Unreachable(
-            f"{kafka.bootstrap_servers}: answers, but advertises an address that does not from here: {error!r}",
-            "set the brokers' advertised.listeners to names and ports that can be reached from here",
+            reason or f"{kafka.bootstrap_servers}: answers, and then fails with {error!r}",
+            unreachable[0].fix if unreachable else "see the brokers' logs",
         )
     finally:
         await admin.close()

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from consumer.errors import SettingsInvalid
 from consumer.sections import KafkaSettings
 
+CLIENT_ID = "scorestream"
+"""Of every worker's clients: by it the members of a group are known for workers."""
+_NAMED = 5
+"""So many strangers are named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
@@ -37,14 +42,54 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMember:
+    """As it names itself, and the address that the broker sees."""
+
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The consumer group. `kind`: consumer, connect, share and the like; empty where there is none.
+
+    `protocol`: how it divides the partitions. `members`: None where the broker does not name those of such a kind.
+    """
+
+    kind: str
+    protocol: str
+    members: tuple[GroupMember, ...] | None
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether a worker is in it, so that another one can join."""
+        return any(one.client_id == CLIENT_ID for one in self.members or ())
+
+    def strangers(self) -> str | None:
+        """Who is there that is no worker, in words; None if nobody is."""
+        if self.members is None:
+            return f"it is of the kind {self.kind}, which no worker can join"
+        others = [f"{one.client_id} at {one.host.lstrip('/')}" for one in self.members if one.client_id != CLIENT_ID]
+        if not others:
+            return None
+        protocol = f", by the protocol {self.protocol}" if self.protocol else ""
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        return f"its members ({self.kind}{protocol}) are not all workers: {', '.join(others[:_NAMED])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaFacts:
-    """The cluster as it is. `topics`: those that exist; session timeout bounds in ms, None where not readable."""
+    """The cluster as it is. `topics`: those that exist; session timeout bounds in ms, None where not readable.
+
+    `group`: None where the broker does not let us see it.
+    """
 
     cluster_id: str
     topics: Mapping[str, TopicFacts]
     min_session_timeout_ms: int | None = None
     max_session_timeout_ms: int | None = None
     missing_rights: tuple[Right, ...] = ()
+    group: GroupFacts | None = GroupFacts("", "", ())
 
     def prefix_owner(self, kafka: KafkaSettings) -> str:
         """Who owns the key prefix: one (cluster, topic, group)."""

@@ -29,6 +29,7 @@ def check_kafka(settings: Settings, facts: KafkaFacts | Unreachable) -> list[Fin
     findings = [Finding("kafka.broker", ok=True, found=f"cluster {facts.cluster_id}")]
     findings += _check_existence(settings.kafka, facts)
     findings += _check_rights(settings.kafka, facts)
+    findings += _check_group(settings.kafka, facts)
     findings += _check_partitions(settings.kafka, facts)
     findings += _check_cleanup(settings.kafka, facts)
     findings += _check_sizes(settings, facts)
@@ -41,7 +42,9 @@ def check_codecs(missing: Sequence[str]) -> list[Finding]:
     """`missing`: which of CODECS cannot be used here."""
     if missing:
         found = f"cannot decompress {', '.join(missing)}"
-        return [Finding("kafka.codecs", ok=False, found=found, fix="pip install 'aiokafka[snappy,lz4,zstd]'")]
+        return [
+            Finding("kafka.codecs", ok=False, found=found, fix="pip install 'aiokafka[snappy,lz4,zstd]' lz4 zstandard")
+        ]
     return [Finding("kafka.codecs", ok=True, found=", ".join(CODECS))]
 
 
@@ -66,7 +69,7 @@ def _check_existence(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
 
 
 def _check_rights(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
-    principal = f"User:{kafka.security.username or 'WORKER'}"
+    principal = _principal(kafka)
     return [
         Finding(
             f"kafka.rights.{right.kind}",
@@ -77,6 +80,38 @@ def _check_rights(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
         )
         for right in facts.missing_rights
     ]
+
+
+def _check_group(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
+    if any(right.kind == "group" for right in facts.missing_rights):
+        return []
+    if facts.group is None:
+        fix = (
+            f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal {_principal(kafka)} "
+            f"--operation Describe --group {kafka.group_id}"
+        )
+        found = f"who is in the group {kafka.group_id} the brokers do not say"
+        return [Finding("kafka.group", ok=True, found=found, fix=fix)]
+    if strangers := facts.group.strangers():
+        # Beside workers that run, another one is let in, and to keep it out would only leave fewer of them.
+        joinable, found = facts.group.has_workers, group_taken(kafka, strangers)
+        return [Finding("kafka.group", ok=joinable, found=found, fix=group_fix(kafka))]
+    count = len(facts.group.members or ())
+    members = f"{count} members, all of them workers" if count else "no members"
+    return [Finding("kafka.group", ok=True, found=f"{kafka.group_id} has {members}")]
+
+
+def group_taken(kafka: KafkaSettings, strangers: str) -> str:
+    """What is wrong with a group that is not the workers' alone."""
+    return f"the group {kafka.group_id} is not the workers' alone: {strangers}; they get requests and answer none"
+
+
+def group_fix(kafka: KafkaSettings) -> str:
+    """What to do about it."""
+    return (
+        "stop those members, or set kafka.group_id to a group of the workers' own; kafka-consumer-groups.sh "
+        f"--bootstrap-server {kafka.bootstrap_servers} --describe --members --group {kafka.group_id}"
+    )
 
 
 def _check_partitions(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
@@ -112,21 +147,27 @@ def _check_shares(settings: Settings, facts: KafkaFacts) -> list[Finding]:
 
 def _check_cleanup(kafka: KafkaSettings, facts: KafkaFacts) -> list[Finding]:
     findings = []
-    for setting, topic in _topics(kafka)[1:]:
-        policy = facts.topics[topic].cleanup_policy if topic in facts.topics else None
-        if policy is None:
+    for setting, topic in _topics(kafka):
+        if topic not in facts.topics:
             continue
-        compacted = "compact" in policy
-        fix = (
-            f"kafka-configs.sh --bootstrap-server {kafka.bootstrap_servers} --alter --entity-type topics "
-            f"--entity-name {topic} --add-config cleanup.policy=delete"
-        )
-        found = f"{topic} has cleanup.policy={policy}"
-        if compacted:
-            found += ", and compaction removes answers whose keys repeat"
-        findings.append(
-            Finding(f"kafka.{setting}.cleanup_policy", ok=not compacted, found=found, fix=fix if compacted else "")
-        )
+        name, policy = f"kafka.{setting}.cleanup_policy", facts.topics[topic].cleanup_policy
+        removed = "requests" if setting == "request_topic" else "answers"
+        if policy is None:
+            found = f"the brokers do not let this client read it: were {topic} compacted, {removed} would be lost"
+            fix = (
+                f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal "
+                f"{_principal(kafka)} --operation DescribeConfigs --topic {topic}"
+            )
+            findings.append(Finding(name, ok=True, found=found, fix=fix))
+        elif "compact" in policy:
+            found = f"{topic} has cleanup.policy={policy}, and compaction removes {removed} whose keys repeat"
+            fix = (
+                f"kafka-configs.sh --bootstrap-server {kafka.bootstrap_servers} --alter --entity-type topics "
+                f"--entity-name {topic} --add-config cleanup.policy=delete"
+            )
+            findings.append(Finding(name, ok=False, found=found, fix=fix))
+        else:
+            findings.append(Finding(name, ok=True, found=f"{topic} has cleanup.policy={policy}"))
     return findings
 
 
@@ -153,6 +194,11 @@ def _check_session_timeout(kafka: KafkaSettings, facts: KafkaFacts) -> list[Find
     found = f"the setting is {session_ms / 1000:g} s, the broker allows {low / 1000:g} to {high / 1000:g} s"
     fix = "set kafka.session_timeout_seconds within the broker's bounds"
     return [Finding("kafka.session_timeout", ok=allowed, found=found, fix="" if allowed else fix)]
+
+
+def _principal(kafka: KafkaSettings) -> str:
+    """As kafka-acls.sh names this worker."""
+    return f"User:{kafka.security.username or 'WORKER'}"
 
 
 def _topics(kafka: KafkaSettings) -> list[tuple[str, str]]:

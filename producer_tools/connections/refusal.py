@@ -45,11 +45,58 @@ class NoToken(Refusal):
 
 
 async def why_all_refused(brokers: Brokers) -> list[Refusal]:
-    """Why each address does not let a client in; none when one of them does. Bounded; never raises."""
-    addresses = [address.strip() for address in brokers.bootstrap_servers.split(",")]
+    """Why each address does not let a client in; none when one of them does. Bounded; never raises.
+
+    Where one does, the addresses that the brokers advertise are looked at: a client goes on at those.
+    """
+    addresses = _addresses(brokers)
     found = await asyncio.gather(*(why_refused(address, brokers.security) for address in addresses))
-    refused = [refusal for refusal in found if refusal is not None]
-    return refused if len(refused) == len(addresses) else []
+    if None in found:
+        found = await why_advertised_refused(brokers)
+    return [] if None in found else [refusal for refusal in found if refusal is not None]
+
+
+async def why_advertised_refused(brokers: Brokers) -> list[Refusal | None]:
+    """Of each address that the brokers advertise why it does not let a client in, None where it does.
+
+    Empty when no broker says what they are. Bounded; never raises.
+    """
+    for address in _addresses(brokers):
+        advertised = await _advertised(address, brokers.security)
+        if advertised:
+            found = await asyncio.gather(*(why_refused(one, brokers.security) for one in advertised))
+            return [refusal and _as_advertised(refusal, address) for refusal in found]
+    return []
+
+
+def _as_advertised(refusal: Refusal, by: str) -> Refusal:
+    return replace(
+        refusal,
+        found=f"{by} answers, and sends clients on to {refusal.found}",
+        fix="set the brokers' advertised.listeners to names and ports that can be reached from here; or, at that "
+        f"address: {refusal.fix}",
+    )
+
+
+def _addresses(brokers: Brokers) -> list[str]:
+    return [address.strip() for address in brokers.bootstrap_servers.split(",")]
+
+
+async def _advertised(address: str, security: KafkaSecurity) -> list[str]:
+    """Where the broker at this address says that the brokers are, as host:port; none when it does not say."""
+    host, _, port = address.rpartition(":")
+    try:
+        connection = await _connect(host.strip("[]"), int(port), security)
+    except (Unusable, KafkaError, OSError, TimeoutError, ValueError):
+        return []
+    try:
+        async with asyncio.timeout(STEP_SECONDS):
+            answer = await connection.send(MetadataRequest([]))
+    except (KafkaError, TimeoutError):
+        return []
+    finally:
+        connection.close()
+    return [f"[{name}]:{at}" if ":" in name else f"{name}:{at}" for _, name, at, *_ in answer.brokers]
 
 
 async def why_refused(address: str, security: KafkaSecurity) -> Refusal | None:

@@ -8,12 +8,17 @@ import pytest
 from pydantic import SecretStr
 
 from consumer.adapters import kafka_topics, redis_scores
+from consumer.errors import Hindrance
 from consumer.records import Message
 from consumer.sections import Compression, KafkaSettings, RedisSettings
 from consumer.startup import KafkaFacts, RedisFacts, TopicFacts, Unreachable
 from producer_tools.connections import refusal
+from producer_tools.connections.kafka import Brokers
+from producer_tools.console import ToolFailure
+from producer_tools.kafka import open_publisher, open_reader
 from tests.conftest import CreateTopics
-from tests.contract.clusters import BrokerCluster
+from tests.contract.clusters import BrokerCluster, Receiver
+from tests.services import process
 from tests.services.embedded import EmbeddedNode
 from tests.services.kafka import KafkaNode, create_topics
 from tests.services.redis import RedisNode
@@ -90,6 +95,63 @@ async def test_what_is_not_a_kafka_broker_is_told_as_such(monkeypatch: pytest.Mo
         facts = await kafka_topics.read_facts(settings_of(address))
     assert isinstance(facts, Unreachable)
     assert f"{address}: accepts connections but does not answer like a Kafka broker" in facts.reason
+
+
+async def test_an_advertised_address_that_cannot_be_reached_is_named_with_the_step_that_fails(
+    tmp_path: Path, free_port: int
+) -> None:
+    """By `check`, by the tools, and by a worker that runs."""
+    node = KafkaNode(tmp_path)
+    nobody, unresolved, own_unresolved = free_port, *(process.free_port(count=2) + number for number in range(2))
+    own_nobody = process.free_port()
+    node.properties |= {
+        "listeners": f"PLAINTEXT://127.0.0.1:{node.port},NOBODY://127.0.0.1:{own_nobody},"
+        f"UNRESOLVED://127.0.0.1:{own_unresolved},CONTROLLER://127.0.0.1:{node.port + 1}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node.port},NOBODY://127.0.0.1:{nobody},"
+        f"UNRESOLVED://kafka-0.invalid:{unresolved}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,NOBODY:PLAINTEXT,UNRESOLVED:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+    }
+    await node.start()
+    try:
+        facts = await kafka_topics.read_facts(settings_of(f"127.0.0.1:{own_nobody}"))
+        assert isinstance(facts, Unreachable)
+        assert facts.reason == (
+            f"127.0.0.1:{own_nobody} answers, and sends clients on to 127.0.0.1:{nobody}: Connection refused"
+        )
+        assert facts.fix.startswith("set the brokers' advertised.listeners to names and ports")
+        facts = await kafka_topics.read_facts(settings_of(f"127.0.0.1:{own_unresolved}"))
+        assert isinstance(facts, Unreachable)
+        assert f"sends clients on to kafka-0.invalid:{unresolved}: the name kafka-0.invalid does not" in facts.reason
+        assert isinstance(await kafka_topics.read_facts(settings_of(node.bootstrap_servers)), KafkaFacts)
+        for opened in (open_publisher, open_reader):
+            with pytest.raises(ToolFailure, match=f"sends clients on to 127.0.0.1:{nobody}: Connection refused"):
+                async with opened(Brokers(f"127.0.0.1:{own_nobody}")):
+                    pass
+        cluster, receiver = BrokerCluster(f"127.0.0.1:{own_nobody}"), Receiver()
+        source = cluster.source()
+        await source.join(receiver.assigned, receiver.revoked)
+        async with asyncio.timeout(30):
+            while Hindrance.BROKER_AWAY not in source.hindrances():
+                await source.fetch({}, receiver.receive, 0.1)
+        assert (
+            f"sends clients on to 127.0.0.1:{nobody}: Connection refused" in source.hindrances()[Hindrance.BROKER_AWAY]
+        )
+        await cluster.close()
+    finally:
+        await node.kill()
+
+
+async def test_a_policy_of_the_brokers_own_is_a_topic_s(tmp_path: Path) -> None:
+    node = KafkaNode(tmp_path, {"log.cleanup.policy": "compact"})
+    await node.start()
+    try:
+        await create_topics(node.bootstrap_servers, {"inherits": 1})
+        facts = await kafka_topics.read_facts(settings_of(node.bootstrap_servers, "inherits"))
+        assert isinstance(facts, KafkaFacts)
+        assert facts.topics["inherits"].cleanup_policy == "compact"
+    finally:
+        await node.kill()
 
 
 async def test_nobody_at_the_redis_address_is_named(free_port: int) -> None:

@@ -9,6 +9,8 @@ from consumer.sections import EngineKind, EngineSettings, KafkaSettings, RedisNo
 from consumer.settings import Settings, load_settings
 from consumer.startup import (
     Finding,
+    GroupFacts,
+    GroupMember,
     KafkaFacts,
     RedisFacts,
     RedisRefused,
@@ -46,7 +48,9 @@ def test_everything_in_order_refuses_nothing_and_names_every_check() -> None:
         "kafka.request_topic",
         "kafka.result_topic",
         "kafka.dead_letter_topic",
+        "kafka.group",
         "kafka.result_partitions",
+        "kafka.request_topic.cleanup_policy",
         "kafka.result_topic.cleanup_policy",
         "kafka.dead_letter_topic.cleanup_policy",
         "kafka.result_topic.max_message_bytes",
@@ -85,6 +89,18 @@ def test_everything_in_order_refuses_nothing_and_names_every_check() -> None:
             "--alter --topic score.results --partitions 8",
         ),
         (
+            with_topic(REQUESTS, replace(TOPIC, cleanup_policy="compact")),
+            "kafka.request_topic.cleanup_policy",
+            "removes requests whose keys repeat",
+            "--entity-name score.requests --add-config cleanup.policy=delete",
+        ),
+        (
+            with_topic(REQUESTS, replace(TOPIC, cleanup_policy="delete,compact")),
+            "kafka.request_topic.cleanup_policy",
+            "cleanup.policy=delete,compact",
+            "cleanup.policy=delete",
+        ),
+        (
             with_topic(RESULTS, replace(TOPIC, cleanup_policy="compact,delete")),
             "kafka.result_topic.cleanup_policy",
             "cleanup.policy=compact,delete",
@@ -120,15 +136,73 @@ def test_each_fault_is_one_finding_with_its_fix(
     [
         with_topic(RESULTS, replace(TOPIC, partitions=9)),
         with_topic(DEAD, replace(TOPIC, partitions=1)),
-        with_topic(REQUESTS, replace(TOPIC, cleanup_policy="compact")),
         with_topic(RESULTS, replace(TOPIC, max_message_bytes=900_000)),
         with_topic(RESULTS, replace(TOPIC, cleanup_policy=None, max_message_bytes=None)),
         replace(GOOD, min_session_timeout_ms=None, max_session_timeout_ms=None),
     ],
-    ids=["more results partitions", "one dead letter partition", "compacted requests", "just fits", "unreadable", "-"],
+    ids=["more results partitions", "one dead letter partition", "just fits", "unreadable", "-"],
 )
 def test_what_can_work_is_not_refused(facts: KafkaFacts) -> None:
     assert failed(check_kafka(SETTINGS, facts)) == {}
+
+
+STRANGERS = tuple(GroupMember(f"billing-{number}", f"/10.0.0.{number}") for number in range(7))
+WORKER = GroupMember("scorestream", "/10.0.0.9")
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        (
+            GroupFacts("consumer", "range", STRANGERS[:1]),
+            "its members (consumer, by the protocol range) are not all workers: billing-0 at 10.0.0.0; they get",
+        ),
+        (GroupFacts("consumer", "", STRANGERS), "billing-4 at 10.0.0.4 and 2 more"),
+        (GroupFacts("connect", "sessioned", STRANGERS[:1]), "its members (connect, by the protocol sessioned)"),
+        (GroupFacts("share", "", None), "it is of the kind share, which no worker can join"),
+    ],
+)
+def test_who_is_in_the_group_and_no_worker_is_named(group: GroupFacts, found: str) -> None:
+    [(name, finding)] = failed(check_kafka(SETTINGS, replace(GOOD, group=group))).items()
+    assert name == "kafka.group"
+    assert found in finding.found
+    assert "kafka.group_id" in finding.fix
+    assert "--describe --members --group scorestream" in finding.fix
+
+
+def test_a_stranger_beside_workers_is_a_warning_for_another_worker_can_join() -> None:
+    facts = replace(GOOD, group=GroupFacts("consumer", "sticky", (WORKER, STRANGERS[0])))
+    [finding] = [one for one in check_kafka(SETTINGS, facts) if one.name == "kafka.group"]
+    assert finding.verdict == "warn"
+    assert "billing-0 at 10.0.0.0" in finding.found
+    assert "kafka.group_id" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("group", "found"),
+    [
+        (GroupFacts("", "", ()), "no members"),
+        (GroupFacts("consumer", "", ()), "no members"),
+        (GroupFacts("consumer", "sticky", (WORKER, WORKER)), "2 members, all of them workers"),
+    ],
+)
+def test_a_group_of_workers_or_of_nobody_is_in_order(group: GroupFacts, found: str) -> None:
+    [finding] = [one for one in check_kafka(SETTINGS, replace(GOOD, group=group)) if one.name == "kafka.group"]
+    assert (finding.verdict.strip(), finding.found) == ("ok", f"scorestream has {found}")
+
+
+def test_a_group_that_may_not_be_seen_is_a_warning() -> None:
+    [finding] = [one for one in check_kafka(SETTINGS, replace(GOOD, group=None)) if one.name == "kafka.group"]
+    assert finding.verdict == "warn"
+    assert "--operation Describe --group scorestream" in finding.fix
+
+
+def test_a_cleanup_policy_that_may_not_be_read_is_a_warning() -> None:
+    findings = check_kafka(SETTINGS, with_topic(REQUESTS, replace(TOPIC, cleanup_policy=None)))
+    [warning] = [finding for finding in findings if finding.ok and finding.fix]
+    assert (warning.name, warning.verdict) == ("kafka.request_topic.cleanup_policy", "warn")
+    assert "were score.requests compacted, requests would be lost" in warning.found
+    assert "--operation DescribeConfigs --topic score.requests" in warning.fix
 
 
 def test_all_missing_topics_are_told_at_once() -> None:

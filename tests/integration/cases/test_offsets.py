@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from consumer.records import TopicPartition
@@ -74,11 +75,14 @@ async def test_an_idle_topic_has_all_its_offsets_committed_at_once_and_never_bey
 async def test_holes_in_the_offsets_hold_up_nothing_and_the_committed_offset_reaches_the_end(
     make_case: MakeCase,
 ) -> None:
-    """Aborted transactions, their markers, and what compaction removed."""
+    """Aborted transactions, their markers, and what compaction removed before somebody ended it."""
     case = await make_case(2, configs={"requests": COMPACTED})
     await publish_mostly_aborted(case, aborted=10_000)
     await case.publish([request(f"old-{number}") for number in range(30)], partition=1)
     await compacted(case, partition=1, below=30)
+    async with administration(case) as admin:
+        topic = ConfigResource(ConfigResourceType.TOPIC, case.place.topics.requests, {"cleanup.policy": "delete"})
+        await admin.alter_configs([topic])
     worker = await case.started()
     await case.until_all_committed()
     await case.publish([request("after")], partition=1)
@@ -177,4 +181,6 @@ async def test_a_codec_that_cannot_be_read_is_refused_before_the_first_record(
     worker.spawn()
     assert await worker.wait() == 2
     [refused] = events_of(worker, "refused to start")
-    assert "cannot decompress snappy, lz4, zstd: pip install 'aiokafka[snappy,lz4,zstd]'" in str(refused["reason"])
+    assert "cannot decompress snappy, lz4, zstd: pip install 'aiokafka[snappy,lz4,zstd]' lz4 zstandard" in str(
+        refused["reason"]
+    )

@@ -81,6 +81,16 @@ IMPOSSIBLE = [
         {"kafka.result_topic": "BASE.few"},
     ),
     Impossible(
+        "a compacted request topic",
+        ("kafka.request_topic.cleanup_policy", "compact", "kafka-configs.sh", "cleanup.policy=delete"),
+        {"kafka.request_topic": "BASE.compacted"},
+    ),
+    Impossible(
+        "a request topic that compacts and deletes",
+        ("kafka.request_topic.cleanup_policy", "compact,delete", "cleanup.policy=delete"),
+        {"kafka.request_topic": "BASE.both"},
+    ),
+    Impossible(
         "a compacted results topic",
         ("compact", "cleanup.policy=delete"),
         {"kafka.result_topic": "BASE.compacted"},
@@ -166,6 +176,7 @@ async def attempts(kafka: KafkaNode, redis: RedisNode, tmp_path_factory: pytest.
     base = await make_topics(kafka, "refused")
     await create_topics(kafka.bootstrap_servers, {f"{base}.few": 2})
     await create_topics(kafka.bootstrap_servers, {f"{base}.compacted": 4}, {"cleanup.policy": "compact"})
+    await create_topics(kafka.bootstrap_servers, {f"{base}.both": 4}, {"cleanup.policy": "compact,delete"})
     await redis_cli(redis, "SET", f"scorestream:owner:{base}.taken:", "somebody/else")
     folder = tmp_path_factory.mktemp("refused")
     (folder / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"], **LLAMA_SIZES}))
