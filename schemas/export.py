@@ -1,8 +1,8 @@
 """`python -m schemas.export [--check]`: the contract as JSON Schema (draft 7) and AsyncAPI 3.0, from the models.
 
 Draft 7, because AsyncAPI 3.0 obliges its tools to read that one. JSON Schema cannot say all that the worker checks: a
-document that it accepts can still be refused (coercions like 1.0 for 1, duplicate keys, sizes and depth of free-form
-fields, limits from the worker's settings); what it refuses, the worker refuses.
+document that it accepts can still be refused (duplicate keys, sizes and depth of free-form fields, limits from the
+worker's settings); what it refuses, the worker refuses. An integer is one in both, also as 1.0 or 1e3.
 """
 
 import argparse

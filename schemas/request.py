@@ -1,4 +1,4 @@
-"""Requests of version 1, as strict models: no coercions, no unknown fields, nothing mutable.
+"""Requests of version 1, as strict models: no coercions (1.0 is an integer), no unknown fields, nothing mutable.
 
 Bytes become these models in `schemas.wire.parse_request` only. What a model cannot know stands there: the worker's
 limits, what is allowed inside `metadata` and `data`, and that `null` equals absent.
@@ -13,9 +13,21 @@ SCHEMA_VERSION = 1
 
 Task = Literal["rerank", "score", "classify", "embed", "plugin"]
 
+EARLIEST_UNIX_MS, LATEST_UNIX_MS = 10**12, 10**13
+"""2001 to 2286: a time outside is in another unit, or none."""
+
 _INT64_MAX = 2**63 - 1
 
-Count = Annotated[int, Field(ge=1, le=_INT64_MAX)]
+
+def integral(value: object) -> object:
+    """1.0 as 1: JSON has one kind of number, and some producers write every number so. All else as it is."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+_Integral = BeforeValidator(integral)
+"""Behind the limits of a field: what is written down of them in the schema is the innermost type's."""
+
+Count = Annotated[int, Field(ge=1, le=_INT64_MAX), _Integral]
 """A positive 64-bit integer."""
 
 RequestId = Annotated[
@@ -89,7 +101,7 @@ Inputs = Annotated[
 class Request(_Strict):
     """What every task shares."""
 
-    schema_version: Annotated[int, Field(alias="schema", ge=1, le=SCHEMA_VERSION)] = SCHEMA_VERSION
+    schema_version: Annotated[int, Field(alias="schema", ge=1, le=SCHEMA_VERSION), _Integral] = SCHEMA_VERSION
     """Version of this contract."""
     id: RequestId
     """Names the result. `{...}` in it acts as a Redis hash tag."""
@@ -97,18 +109,25 @@ class Request(_Strict):
     """What to compute."""
     model: str | None = None
     """Must be one of the worker's served names; absent: whatever this topic's worker serves."""
-    deadline_unix_ms: Annotated[int, Field(ge=10**12, le=10**13)] | None = None
+    deadline_unix_ms: Annotated[int, Field(ge=EARLIEST_UNIX_MS, le=LATEST_UNIX_MS), _Integral] | None = None
     """Answer `expired` instead of entering the engine after this moment, in Unix milliseconds."""
     timeout_ms: Count | None = None
-    """The same, counted in milliseconds from the record's Kafka timestamp. Not together with `deadline_unix_ms`."""
-    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    """The same, counted in milliseconds from the record's Kafka timestamp, which must be one in milliseconds.
+
+    Not together with `deadline_unix_ms`.
+    """
+    priority: Annotated[int, Field(ge=-100, le=100), _Integral] = 0
     """Order of admission to the engine across partitions, lower is sooner. Results are never reordered."""
     truncate: bool | None = None
     """Cut what is too long (true) or refuse it with `too_long` (false); absent: the worker's setting."""
     ttl_seconds: Count | None = None
     """How long Redis keeps the result; absent: the worker's setting, which also sets the maximum."""
     metadata: dict[str, Any] | None = None
-    """The caller's, echoed as equal JSON: at most 4096 bytes serialised, at most 32 levels deep."""
+    """The caller's, echoed as equal JSON: at most 4096 bytes serialised, at most 32 levels deep.
+
+    Numbers that no double holds are echoed, too, such as 12345678901234567.89 and 1e-400. Refused are integers beyond
+    64 bits and what is larger than any double, such as 1e400.
+    """
 
     @model_validator(mode="after")
     def _one_deadline(self) -> Self:
@@ -186,7 +205,7 @@ class PluginRequest(Request):
     processor: Annotated[str, Field(min_length=1)]
     """Name of a `vllm.io_processor_plugins` entry point."""
     data: Any = None
-    """Any JSON; its meaning is the processor's."""
+    """Any JSON; its meaning is the processor's, which gets numbers with a fraction or an exponent as doubles."""
 
 
 ScoringRequest = RerankRequest | ScoreRequest | ClassifyRequest | EmbedRequest | PluginRequest

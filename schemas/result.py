@@ -145,4 +145,7 @@ class ScoreResult(_Open):
     metadata: dict[str, Any] | None = None
     """The request's."""
     dropped: list[str] | None = None
-    """What an error result left out in order to fit: first `metadata`, then the caller's `headers`, then the `key`."""
+    """What an error result left out of the request's in order to fit: first `metadata`, then `headers`, then `key`.
+
+    Headers and key are the record's: a result without its key stands on its partition all the same.
+    """

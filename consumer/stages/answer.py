@@ -26,14 +26,6 @@ from schemas.dead_letter import Reason, Record, dead_letter, unread_dead_letter
 from schemas.errors import ErrorCode
 from schemas.wire import SealedResult, seal_result
 
-DROPPED_TO_FIT: tuple[tuple[str, ...], ...] = (
-    (),
-    ("metadata",),
-    ("metadata", "headers"),
-    ("metadata", "headers", "key"),
-)
-"""What an error result leaves out, until it fits."""
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
@@ -131,9 +123,12 @@ class Answerer:
         )
 
     def _fitting_error(self, record: SourceRecord, refusal: Refusal) -> tuple[bytes | None, SealedResult, Headers]:
-        """Key, result and headers. They always fit: what can be done without is left out, see DROPPED_TO_FIT."""
+        """Key, result and headers. They always fit: what can be done without is left out, in this order, and named."""
         assert refusal.id is not None
-        for dropped in DROPPED_TO_FIT:
+        had = {"metadata": refusal.metadata is not None, "headers": bool(record.headers), "key": record.key is not None}
+        expendable = [name for name, present in had.items() if present]
+        for count in range(len(expendable) + 1):
+            dropped = expendable[:count]
             sealed = seal_result(
                 status="error",
                 source=_source(record),

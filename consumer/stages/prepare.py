@@ -6,6 +6,7 @@ All texts of the batch go through the tokenizer in one call. Every fault stays w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -16,8 +17,11 @@ from consumer.records import Later, Prepared, Refusal, SourceRecord, deadline_un
 from consumer.stages.faults import internal
 from schemas.errors import ErrorCode
 from schemas.headers import HeadersTooLarge, check_request_headers
-from schemas.request import ScoringRequest
-from schemas.wire import RequestLimits, WireError, parse_request
+from schemas.request import EARLIEST_UNIX_MS, LATEST_UNIX_MS, ScoringRequest
+from schemas.wire import RequestLimits, WireError, named_headers, parse_request
+
+NO_TIMESTAMP = -1
+"""Kafka's, of a record whose producer set none."""
 
 EXPIRED = "the deadline passed before the request could enter the engine"
 
@@ -56,7 +60,8 @@ class Preparer:
         try:
             request = parse_request(record.value, self._limits)
         except WireError as wrong:
-            return Refusal(wrong.code, wrong.message, wrong.index, wrong.id, wrong.task, wrong.metadata)
+            message = _with_what_headers_say(wrong, record)
+            return Refusal(wrong.code, message, wrong.index, wrong.id, wrong.task, wrong.metadata)
         except Exception as fault:  # noqa: BLE001 -- a pure stage's fault is this record's `internal`
             rejected = internal("decode", fault)
             return Refusal(rejected.code, rejected.message)
@@ -122,10 +127,34 @@ class Preparer:
             return refusal_of(request, fault, "prepare")
 
 
+def _with_what_headers_say(wrong: WireError, record: SourceRecord) -> str:
+    """The message; of a value that is no JSON, with what serialised it, where the record's headers say so."""
+    said = named_headers({name for name, _ in record.headers}) if wrong.code == ErrorCode.MALFORMED else None
+    return f"{wrong.message}; {said}" if said else wrong.message
+
+
 def _check_deadline(request: ScoringRequest, record: SourceRecord, now_unix_ms: int) -> None:
+    if request.timeout_ms is not None and not EARLIEST_UNIX_MS <= record.timestamp_ms <= LATEST_UNIX_MS:
+        # It would never pass, or have passed for ever: nobody can mean that.
+        raise RecordRejected(
+            ErrorCode.SCHEMA, f"`timeout_ms` counts from the record's timestamp, and {_wrong_time(record.timestamp_ms)}"
+        )
     deadline = deadline_unix_ms(request, record)
     if deadline is not None and deadline <= now_unix_ms:
         raise RecordRejected(ErrorCode.EXPIRED, EXPIRED)
+
+
+def _wrong_time(timestamp_ms: int) -> str:
+    """What is wrong with a record's timestamp that is not of 2001 to 2286."""
+    remedy = "have the producer stamp it in milliseconds, or give `deadline_unix_ms`"
+    if timestamp_ms == NO_TIMESTAMP:
+        return f"it has none: {remedy}"
+    if timestamp_ms > LATEST_UNIX_MS:
+        return f"that is after the year 2286, as one in microseconds is: {remedy}"
+    if timestamp_ms < 0:
+        return f"that is before 1970: {remedy}"
+    year = datetime.fromtimestamp(timestamp_ms / 1000, UTC).year
+    return f"that is of {year}, as one in seconds is: {remedy}"
 
 
 def refusal_of(request: ScoringRequest, fault: Exception, stage: str) -> Refusal:

@@ -1,5 +1,6 @@
 """Bytes <-> models: the only place that reads or writes the contract's JSON."""
 
+from schemas.wire.other_formats import named_headers
 from schemas.wire.requests import RequestLimits, WireError, encode_request, parse_request
 from schemas.wire.results import ModelNames, SealedResult, SourceCoordinates, parse_result, seal_result
 
@@ -10,6 +11,7 @@ __all__ = [
     "SourceCoordinates",
     "WireError",
     "encode_request",
+    "named_headers",
     "parse_request",
     "parse_result",
     "seal_result",

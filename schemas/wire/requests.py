@@ -1,29 +1,30 @@
 """Requests: bytes to models, strictly, with errors that name the field and never repeat the input."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from heapq import nsmallest
 from typing import Any
 
-import orjson
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from schemas.errors import ErrorCode
-from schemas.request import REQUEST_MODELS, SCHEMA_VERSION, Document, PluginRequest, RequestId, ScoringRequest
-from schemas.wire.strict_json import MAX_DEPTH, NotJson, find_fault, read_object, shown_name
+from schemas.request import (
+    REQUEST_MODELS,
+    SCHEMA_VERSION,
+    PluginRequest,
+    RequestId,
+    ScoringRequest,
+    integral,
+)
+from schemas.wire import names
+from schemas.wire.envelopes import unwrapped
+from schemas.wire.exact_numbers import dump_json, exact_field, has_float
+from schemas.wire.strict_json import MAX_DEPTH, NotJson, find_fault, read_object
 from schemas.wire.violations import describe_violations
 
 MAX_METADATA_BYTES = 4096
 MAX_METADATA_DEPTH = 32
 MAX_MESSAGE_CHARACTERS = 1000
 
-_MAX_NAMES_SHOWN = 3
-_FIELDS = {
-    task: frozenset(field.alias or name for name, field in model.model_fields.items())
-    for task, model in REQUEST_MODELS.items()
-}
-_ALL_FIELDS = frozenset().union(*_FIELDS.values())
-_DOCUMENT_FIELDS = Document.model_fields.keys()
 _ID: TypeAdapter[str] = TypeAdapter(RequestId, config=ConfigDict(strict=True))
 
 
@@ -72,7 +73,9 @@ def parse_request(value: bytes | None, limits: RequestLimits) -> ScoringRequest:
         tree, fault = read_object(value)
     except NotJson as error:
         raise WireError(ErrorCode.MALFORMED, str(error)) from None
-    version = tree.get("schema")
+    if not fault and has_float(tree.get("metadata")):
+        tree["metadata"] = exact_field(value, "metadata")
+    version = integral(tree.get("schema"))
     if type(version) is int and version > SCHEMA_VERSION:
         message = f"`schema` is above {SCHEMA_VERSION}, the newest version that this worker reads"
         raise _rejection(tree, ErrorCode.UNSUPPORTED_VERSION, message)
@@ -83,13 +86,13 @@ def parse_request(value: bytes | None, limits: RequestLimits) -> ScoringRequest:
 
 def encode_request(request: Mapping[str, Any]) -> bytes:
     """A request in its wire form (a mapping) as compact JSON, not validated. Raises TypeError for what is not JSON."""
-    return orjson.dumps(request)
+    return dump_json(request)
 
 
 def _validate(tree: dict[str, Any], limits: RequestLimits) -> ScoringRequest:
     task = _known_task(tree)
     if task is None:
-        raise _rejection(tree, ErrorCode.SCHEMA, f"`task` must be one of {', '.join(REQUEST_MODELS)}")
+        raise _rejection(tree, ErrorCode.SCHEMA, _task_problem(tree))
     misplaced = _misplaced_fields(tree, task)
     if misplaced:
         raise _rejection(tree, ErrorCode.SCHEMA, misplaced)
@@ -115,29 +118,34 @@ def _check_documents(tree: dict[str, Any], limits: RequestLimits) -> None:
             message = f"`{name}` has {len(items)} items, {limits.max_items} are allowed"
             raise _rejection(tree, ErrorCode.TOO_MANY_ITEMS, message)
         for index, item in enumerate(items):
-            if type(item) is dict and len(item) > len(_DOCUMENT_FIELDS):
-                unknown = _unknown_fields(item.keys() - _DOCUMENT_FIELDS)
+            if type(item) is dict and len(item) > len(names.DOCUMENT_FIELDS):
+                unknown = names.unknown_document_fields(item.keys() - names.DOCUMENT_FIELDS, item)
                 if items is given:
                     raise _rejection(tree, ErrorCode.SCHEMA, f"`{name}[{index}]` has {unknown}", index)
                 raise _rejection(tree, ErrorCode.SCHEMA, f"`{name}` has {unknown}")
 
 
-def _unknown_fields(names: Collection[str]) -> str:
-    shown = ", ".join(map(shown_name, nsmallest(_MAX_NAMES_SHOWN, names)))
-    more = f" and {len(names) - _MAX_NAMES_SHOWN} more" if len(names) > _MAX_NAMES_SHOWN else ""
-    return f"unknown {'field' if len(names) == 1 else 'fields'} {shown}{more}"
+def _task_problem(tree: dict[str, Any]) -> str:
+    """What to say of an object whose task is missing, or none of the contract's."""
+    if "task" not in tree or tree["task"] is None:
+        problem = f"`task` is missing: it must be one of {', '.join(REQUEST_MODELS)}"
+    else:
+        meant = names.meant_task(tree["task"])
+        problem = f"`task` must be one of {', '.join(REQUEST_MODELS)}" + (f" (write `{meant}`)" if meant else "")
+    if wrapped := unwrapped(tree):
+        return f"{problem}; the value is {wrapped.says}"
+    unknown = tree.keys() - names.ALL_FIELDS
+    return f"{problem}; {names.unknown_fields(unknown, tree, None)}" if unknown else problem
 
 
 def _misplaced_fields(tree: dict[str, Any], task: str) -> str | None:
-    if _FIELDS[task].issuperset(tree):
+    if names.FIELDS[task].issuperset(tree):
         return None
-    names = tree.keys() - _FIELDS[task]
-    foreign = names & _ALL_FIELDS
-    unknown = names - foreign
+    misplaced = tree.keys() - names.FIELDS[task]
+    unknown = misplaced - names.ALL_FIELDS
     if unknown:
-        return _unknown_fields(unknown)
-    given = sorted(name for name in foreign if tree[name] is not None)
-    return "; ".join(f"`{name}` does not belong to task {task}" for name in given) or None
+        return names.unknown_fields(unknown, tree, task)
+    return names.foreign_fields([name for name in misplaced if tree[name] is not None], tree, task) or None
 
 
 def _free_form_problem(request: ScoringRequest) -> str | None:
@@ -154,7 +162,7 @@ def _metadata_problem(metadata: dict[str, Any]) -> str | None:
     fault = find_fault(metadata, MAX_METADATA_DEPTH)
     if fault:
         return f"`metadata` {fault}"
-    size_bytes = len(orjson.dumps(metadata))
+    size_bytes = len(dump_json(metadata))
     if size_bytes > MAX_METADATA_BYTES:
         return f"`metadata` has {size_bytes} bytes serialised, {MAX_METADATA_BYTES} are allowed"
     return None
@@ -167,6 +175,13 @@ def _ttl_problem(request: ScoringRequest, limits: RequestLimits) -> str | None:
 
 
 def _rejection(tree: dict[str, Any], code: ErrorCode, message: str, index: int | None = None) -> WireError:
+    if _known_task(tree) is None and (wrapped := unwrapped(tree)):
+        return WireError(
+            code,
+            message[:MAX_MESSAGE_CHARACTERS],
+            id=_readable_id(wrapped.request),
+            task=_known_task(wrapped.request),
+        )
     metadata = tree.get("metadata")
     echoed = isinstance(metadata, dict) and _metadata_problem(metadata) is None
     return WireError(

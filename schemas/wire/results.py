@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from schemas.errors import ErrorCode
 from schemas.request import SCHEMA_VERSION
 from schemas.result import ScoreResult
+from schemas.wire.exact_numbers import dump_json
 
 TIMINGS = ("queue", "prepare", "engine", "emit", "total")
 """Names in `timings_ms`, in the order in which they are written."""
@@ -148,7 +149,7 @@ def _error_body(code: ErrorCode, message: str, index: int | None) -> dict[str, A
 
 
 def _dump_finite(value: Any, name: str) -> bytes:
-    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    text = dump_json(value)
     # orjson writes nan and inf as null: only where that word occurs is a look at every number worth its time.
     if b"null" in text:
         _require_finite(value, name)

@@ -2,15 +2,22 @@
 
 jiter is the only parser most requests ever see. It says little about what it refuses, and nothing of the rest of the
 object. So that is read once more by the standard library, which accepts duplicate keys, lone surrogates, integers of
-any size and deeper nesting: then the fault can be named and the request's id be read.
+any size and deeper nesting, and a part of any depth is cut out before: then the fault can be named and the request's id
+be read.
 """
 
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jiter
+
+from schemas.wire import other_formats
+from schemas.wire.deep_json import CutOff, flattened
+from schemas.wire.exact_numbers import exact_number
 
 MAX_DEPTH = 64
 """Levels of arrays and objects in one value, the outermost included."""
@@ -84,7 +91,9 @@ def shown_name(name: str) -> str:
 
 def _as_object(tree: Any) -> dict[str, Any]:
     if not isinstance(tree, dict):
-        raise NotJson(f"the value is {_KINDS[type(tree)]}, not a JSON object")
+        what = f"the value is {_KINDS[type(tree)]}, not a JSON object"
+        held = other_formats.named_json(tree)
+        raise NotJson(f"{what}: {held}" if held else what)
     return tree
 
 
@@ -101,12 +110,9 @@ def _read_faulty(value: bytes) -> tuple[dict[str, Any], str | None]:
             duplicates.append(next(name for name, _ in pairs if name in ambiguous))
         return built
 
-    try:
-        tree = _as_object(json.loads(text, object_pairs_hook=build, parse_int=_bounded_int))
-    except json.JSONDecodeError as error:
-        raise NotJson(f"invalid JSON at character {error.pos}: {error.msg}") from None
-    except RecursionError:
-        return {}, f"the value is nested deeper than {MAX_DEPTH} levels"
+    parse = partial(json.loads, object_pairs_hook=build, parse_int=_bounded_int, parse_float=exact_number)
+    parse = partial(json.loads, object_pairs_hook=build, parse_int=_bounded_int, parse_float=exact_number)
+    tree = _as_object(_parsed(text, parse))
     if duplicates:
         for name in ambiguous | {"metadata"}:  # whose meaning may be ambiguous further in
             tree.pop(name, None)
@@ -120,22 +126,34 @@ def _read_faulty(value: bytes) -> tuple[dict[str, Any], str | None]:
     raise NotJson("invalid JSON")
 
 
+def _parsed(text: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse(text)
+    except json.JSONDecodeError as error:
+        raise NotJson(_no_json(text, error)) from None
+    except RecursionError:
+        pass
+    try:
+        return parse(flattened(text, parse))
+    except json.JSONDecodeError as error:
+        raise NotJson(f"invalid JSON, and nested deeper than {MAX_DEPTH} levels: {error.msg}") from None
+    except CutOff:
+        raise NotJson("invalid JSON: an array or an object is not closed") from None
+
+
 def _decode(value: bytes) -> str:
-    if not value:
-        raise NotJson("the value is empty")
-    if value[0] == 0:
-        raise NotJson(
-            "the value starts with byte 0x00, as the Confluent wire format of Schema Registry serialisers does: "
-            "send the JSON alone, without magic byte and schema id"
-        )
-    if value.startswith(b"\xef\xbb\xbf"):
-        raise NotJson("the value starts with a byte order mark: send UTF-8 without it")
-    if value.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise NotJson("the value is UTF-16: send UTF-8")
+    if name := other_formats.named_bytes(value):
+        raise NotJson(name)
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise NotJson(f"the value is not UTF-8 at byte {error.start}") from None
+        raise NotJson(other_formats.not_utf8(value, error.start)) from None
+
+
+def _no_json(text: str, error: json.JSONDecodeError) -> str:
+    several = error.msg == "Extra data" and other_formats.several_objects(text[: error.pos], text[error.pos :])
+    named = several or other_formats.named_text(text)
+    return named or f"invalid JSON at character {error.pos}: {error.msg}"
 
 
 def _bounded_int(digits: str) -> int:

@@ -3,11 +3,13 @@
 pydantic's own text of 20 000 errors has 3.6 MB and quotes every value.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from schemas.wire.names import meant_document_field
 from schemas.wire.strict_json import shown_name
 
 _MAX_SHOWN = 3
@@ -34,19 +36,22 @@ _TEXTS = {
 def describe_violations(invalid: ValidationError) -> tuple[str, int | None]:
     """(message, index): the first few violations, and the list item at fault where it is one item's fault."""
     errors = invalid.errors(include_url=False, include_input=False)
-    shown = "; ".join(_describe(error) for error in errors[:_MAX_SHOWN])
+    missing = {error["loc"] for error in errors if error["type"] == "missing"}
+    shown = "; ".join(_describe(error, missing) for error in errors[:_MAX_SHOWN])
     if len(errors) > _MAX_SHOWN:
         shown += f"; and {len(errors) - _MAX_SHOWN} more"
     indices = {_item_index(error["loc"]) for error in errors}
     return shown, indices.pop() if len(indices) == 1 else None
 
 
-def _describe(error: ErrorDetails) -> str:
+def _describe(error: ErrorDetails, missing: Collection[tuple[int | str, ...]]) -> str:
     *parents, last = error["loc"] or ("",)
     context: dict[str, Any] = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
-            return f"{_path(parents)} has the unknown field {shown_name(str(last))}"
+            given = {} if (*parents, "text") in missing else {"text": "given"}
+            meant = meant_document_field(str(last), given)
+            return f"{_path(parents)} has the unknown field {shown_name(str(last))}" + (f" ({meant})" if meant else "")
         case "value_error":
             return str(context["error"])
         case "greater_than_equal" | "less_than_equal" if last == "deadline_unix_ms":

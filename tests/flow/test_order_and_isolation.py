@@ -138,3 +138,36 @@ async def test_what_is_late_already_costs_neither_tokens_nor_the_engine(make_wor
     assert codes == ["expired"] * 20 + [None]
     assert worker.encoder.encoded_texts == 2
     assert worker.flow.tally.scored_sequences == 1
+
+
+async def test_a_timeout_from_a_timestamp_in_seconds_is_refused_for_good_and_its_neighbours_are_answered(
+    make_world: MakeWorld,
+):
+    world = make_world()
+    good = {"task": "score", "query": "q", "document": "d", "timeout_ms": 60_000}
+    for number, timestamp_ms in enumerate((None, 1_764_435_600, 0, -1, None)):
+        value = json.dumps(good | {"id": f"r{number}"}).encode()
+        world.requests.append(0, Message(None, value, ()), timestamp_ms)
+    await world.start()
+    await world.until_all_committed()
+    world.assert_complete_and_ordered()
+    errors = [answer.get("error", {}) for answer in world.answers()]
+    assert [error.get("code") for error in errors] == [None, "schema", "schema", "schema", None]
+    assert not any(error["retryable"] for error in errors[1:4])
+    assert [answer["source"]["timestamp_ms"] for answer in world.answers()][1:4] == [1_764_435_600, 0, -1]
+    assert len(world.dead.records[0]) == 3
+
+
+async def test_an_error_result_names_only_what_it_left_out(make_world: MakeWorld):
+    world = make_world(max_message_bytes=2_000)
+    bad = {"id": "r", "task": "score", "query": "q", "document": "d", "topn": 1}
+    headers = (("h", b"h" * 3_000),)
+    world.requests.append(0, Message(None, json.dumps(bad).encode(), headers))
+    world.requests.append(0, Message(b"k" * 3_000, json.dumps(bad).encode(), ()))
+    world.requests.append(0, Message(b"k" * 3_000, json.dumps(bad | {"metadata": {"m": 1}}).encode(), headers))
+    world.requests.append(0, Message(b"k", json.dumps(bad).encode(), ()))
+    await world.start()
+    await world.until_all_committed()
+    dropped = [answer.get("dropped") for answer in world.answers()]
+    assert dropped == [["headers"], ["key"], ["metadata", "headers", "key"], None]
+    assert [record.key for record in world.results.records[0]] == [None, None, None, b"k"]

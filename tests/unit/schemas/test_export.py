@@ -8,13 +8,15 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.export import asyncapi_document, documents, drifted_files, request_schema, result_schema
 from schemas.headers import result_headers
+from schemas.request import REQUEST_MODELS
 from schemas.wire import RequestLimits, WireError, encode_request, parse_request
 
-from .request_bytes import BASES
-from .request_strategies import names, trees, valid_requests
+from .request_bytes import BASES, wire_names
+from .request_strategies import json_trees, names, trees, valid_requests
 
 VALIDATOR = jsonschema.Draft7Validator(request_schema())
 
@@ -104,6 +106,56 @@ def test_schema_and_worker_refuse_alike(base, fields):
     assert not VALIDATOR.is_valid(request)
     with pytest.raises(WireError):
         parse_request(json.dumps(request).encode(), RequestLimits())
+
+
+FIELDS = sorted(
+    (task, name) for task, model in REQUEST_MODELS.items() for name in wire_names(model) - {"metadata", "data"}
+)
+NEAR = [0, 1, 2, 99, 100, 101, -100, -101, 10**12, 10**13, 1_764_435_600_000, 2**53, 2**63 - 1, 2**63, 86_400]
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from(NEAR),
+    st.sampled_from(NEAR).map(float),
+    st.sampled_from(NEAR).map(lambda number: number + 0.5),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(["", "a", "1", "1.0", "true", "null", "query", "document", "float", "base64", *REQUEST_MODELS]),
+    st.text(max_size=3),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["id", "text", "x"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def worker_takes(value: bytes, limits: RequestLimits) -> bool:
+    try:
+        parse_request(value, limits)
+    except WireError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("task", "name"), FIELDS)
+@settings(max_examples=60)
+@given(values)
+def test_schema_and_worker_agree_on_every_value_of_every_field(task, name, value):
+    """Wherever JSON Schema can say it: not how many items and what lifetime the worker's settings allow."""
+    request = {**BASES[task], name: value}
+    limits = RequestLimits(max_ttl_seconds=2**63 - 1)
+    assert worker_takes(json.dumps(request).encode(), limits) == VALIDATOR.is_valid(request)
+
+
+@settings(max_examples=100)
+@given(json_trees)
+def test_schema_and_worker_agree_on_what_is_free_form(tree):
+    """But for size and depth."""
+    for request in (BASES["plugin"] | {"data": tree}, BASES["embed"] | {"metadata": tree}):
+        assert worker_takes(encode_request(request), RequestLimits()) == VALIDATOR.is_valid(request)
 
 
 def test_requests_are_closed_and_results_are_open():

@@ -57,9 +57,9 @@ def test_a_bad_request_keeps_what_is_valid_of_id_task_and_metadata():
         (b"7", "number"),
         (b"true", "boolean"),
         (b"{", "invalid JSON"),
-        (b"{}{}", "invalid JSON"),
+        (b"{}{}", "several JSON objects"),
         (b'{"id":"a",}', "invalid JSON"),
-        (b"{'id':'a'}", "invalid JSON"),
+        (b"{'id':'a'}", "single quotes"),
         (b'{"id":"a\nb"}', "invalid JSON"),
         (b'{"id":"\\x"}', "invalid JSON"),
         (b'{"id":01}', "invalid JSON"),
@@ -68,7 +68,6 @@ def test_a_bad_request_keeps_what_is_valid_of_id_task_and_metadata():
         (b'{"id":"\xed\xa0\xbd"}', "UTF-8"),
         (b'\xef\xbb\xbf{"id":"a"}', "byte order mark"),
         ('{"id":"a"}'.encode("utf-16"), "UTF-16"),
-        ('{"id":"a"}'.encode("utf-16-le"), "invalid JSON"),
         (b'\x00\x00\x00\x00\x07{"id":"a"}', "Confluent wire format"),
     ],
 )
@@ -82,6 +81,7 @@ def test_what_is_not_one_utf8_json_object_is_malformed_and_has_no_id(value, word
     "value",
     [
         as_bytes(schema=2),
+        as_bytes(schema=2.0),
         as_bytes(schema=2, documents={"future": True}, vectors=[1], task="colbert"),
         b'{"schema":99,"id":"a","x":NaN,"y":1,"y":2,"z":"\\ud83d"}',
     ],
@@ -91,7 +91,7 @@ def test_a_future_version_is_decided_before_any_other_field(value):
     assert (error.code, error.id) == (ErrorCode.UNSUPPORTED_VERSION, "a")
 
 
-@pytest.mark.parametrize("version", ["1", True, 1.0, 0, -1, [1], 1.5])
+@pytest.mark.parametrize("version", ["1", True, 0, 0.0, -1, [1], 1.5])
 def test_a_version_that_is_no_version_breaks_the_contract(version):
     error = refused(as_bytes(schema=version))
     assert (error.code, error.id) == (ErrorCode.SCHEMA, "a")

@@ -1,5 +1,6 @@
 """Limits of a request: deadlines, counts, sizes, depth, free-form JSON; and of the answer to a bad one."""
 
+import json
 import time
 
 import pytest
@@ -63,10 +64,65 @@ def test_a_request_is_at_most_64_levels_deep():
         assert "`data` is nested deeper than 64 levels" in error.message
 
 
-def test_a_hundred_thousand_levels_are_refused_at_once():
-    error = refused(b'{"id":"a","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
-    assert error.code == ErrorCode.SCHEMA
-    assert "deeper than 64 levels" in error.message
+@pytest.mark.parametrize("levels", [65, 199, 250, 990, 2_000, 100_000])
+@pytest.mark.parametrize("form", ["arrays", "objects", "both"])
+@pytest.mark.parametrize("order", ["id first", "id last"])
+def test_the_id_is_read_before_and_behind_what_is_nested_too_deep(levels, form, order):
+    opening, closing = {"arrays": ("[", "]"), "objects": ('{"a":', "}"), "both": ('[{"a":', "}]")}[form]
+    deep = f'"x":{opening * levels}0{closing * levels}'
+    identity = '"id":"a","task":"embed"'
+    fields = (identity, deep) if order == "id first" else (deep, identity)
+    error = refused(f"{{{','.join(fields)}}}".encode())
+    assert (error.code, error.id, error.task) == (ErrorCode.SCHEMA, "a", "embed")
+    assert error.message == "`x` is nested deeper than 64 levels" if levels > 200 else "`x`" in error.message
+
+
+@pytest.mark.parametrize(
+    ("deep", "word"),
+    [
+        ("[" * 5_000, "not closed"),
+        ("[" * 5_000 + "]" * 4_999, "not closed"),
+        ("[" * 5_000 + "]" * 5_001, "invalid JSON"),
+        ("[" * 5_000 + "tru" + "]" * 5_000, "invalid JSON"),
+        ("[" * 5_000 + "}" + "]" * 4_999, "invalid JSON"),
+        ("[" * 5_000 + "1,]" + "]" * 4_999, "invalid JSON"),
+        ("[" * 5_000 + '"]' + "]" * 4_999, "not closed"),
+    ],
+)
+def test_what_is_no_json_is_malformed_however_deep(deep, word):
+    error = refused(f'{{"id":"a","x":{deep}}}'.encode())
+    assert (error.code, error.id) == (ErrorCode.MALFORMED, None)
+    assert word in error.message
+
+
+def test_brackets_in_texts_are_not_levels():
+    texts = json.dumps({"a": "[" * 5_000, "[\\": '"[{\\"', "}": ["\\\\", "]"]})
+    error = refused(f'{{"x":{"[" * 3_000}{texts}{"]" * 3_000},"y":{texts},"id":"a"}}'.encode())
+    assert (error.code, error.id) == (ErrorCode.SCHEMA, "a")
+    assert "`x` is nested deeper than 64 levels" in error.message
+
+
+def test_a_key_given_twice_below_two_thousand_levels_is_found_and_leaves_the_id_readable():
+    error = refused(f'{{"id":"a","x":{"[" * 2_000}{{"k":1,"k":2}}{"]" * 2_000}}}'.encode())
+    assert (error.code, error.id) == (ErrorCode.SCHEMA, "a")
+    assert "`k` is given twice" in error.message
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "[" * 300_000 + "]" * 300_000,
+        "[" * 5_000 + "[]," * 200_000 + "0" + "]" * 5_000,
+        "[" * 5_000 + '"' + '\\"' * 200_000,
+        "[" * 5_000 + '"' * 300_000,
+        "[" * 500_000,
+    ],
+    ids=["deep", "deep and wide", "a text that is not closed", "quotes", "open"],
+)
+def test_depth_costs_no_more_time_than_length(deep):
+    started = time.process_time()
+    refused(f'{{"id":"a","x":{deep}}}'.encode())
+    assert time.process_time() - started < 3.0
 
 
 @pytest.mark.parametrize("name", ["metadata", "data"])
