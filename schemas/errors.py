@@ -54,12 +54,16 @@ class Explanation(NamedTuple):
 
 _EXPLANATIONS: Mapping[ErrorCode, Explanation] = {
     ErrorCode.MALFORMED: Explanation(
-        "The value is not one JSON object, or not UTF-8, or null; or the record cannot be read.",
-        "Mend the producer. A leading zero byte is the wire format of a schema registry: send plain JSON.",
+        "The value is not one JSON object, or not UTF-8, or null, and the message names the format where its bytes tell; or "
+        "the record cannot be read.",
+        "Mend the producer: send plain JSON, without framing and compression of its own "
+        "([from other tools](requests.md#from-other-tools)).",
     ),
     ErrorCode.SCHEMA: Explanation(
-        "A field is missing, unknown, of another task, or has a wrong type or value; the message names it.",
-        "Mend the producer; `scorestream schema request` is what it must satisfy.",
+        "A field is missing, unknown, of another task, or has a wrong type or value; or the request is inside of an "
+        "envelope; or `timeout_ms` counts from a timestamp that is none. The message names it.",
+        "Mend the producer; `scorestream schema request` is what it must satisfy, [requests](requests.md) says it in "
+        "words.",
     ),
     ErrorCode.UNSUPPORTED_VERSION: Explanation(
         "`schema` is above what this worker knows.", "Upgrade the workers, then replay. Workers go before producers."

@@ -15,7 +15,7 @@ from schemas.request import (
     ScoreRequest,
     ScoringRequest,
 )
-from schemas.wire import RequestLimits, parse_request
+from schemas.wire import RequestLimits, encode_request, parse_request
 
 from .golden import GOLDEN, golden_bytes
 
@@ -115,6 +115,18 @@ REQUESTS: dict[str, ScoringRequest] = {
         ttl_seconds=3600,
         metadata={"page": 3},
     ),
+    "request.numbers": RerankRequest(
+        schema_version=1,
+        id="r-3",
+        task="rerank",
+        query="capital of France",
+        documents=[Document(text=PARIS)],
+        top_n=1,
+        timeout_ms=1500,
+        priority=-5,
+        ttl_seconds=600,
+        metadata={"exact": 12345678901234567.89, "small": 1e-400, "plain": [1.0, -0.0, 0.1]},
+    ),
     "request.nulls": RerankRequest(
         id="n-1", task="rerank", query="capital of France", documents=[Document(text=PARIS)]
     ),
@@ -124,6 +136,12 @@ REQUESTS: dict[str, ScoringRequest] = {
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_golden_request_means_what_it_always_meant(name):
     assert parse_request(golden_bytes(name), RequestLimits()) == REQUESTS[name]
+
+
+def test_numbers_of_golden_metadata_are_written_with_the_digits_they_had():
+    metadata = parse_request(golden_bytes("request.numbers"), RequestLimits()).metadata
+    assert metadata is not None
+    assert encode_request(metadata) == b'{"exact":12345678901234567.89,"small":1e-400,"plain":[1.0,-0.0,0.1]}'
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -10,6 +10,7 @@ import pytest
 from schemas.errors import ErrorCode
 from schemas.export import result_schema
 from schemas.wire import parse_result, seal_result
+from schemas.wire.exact_numbers import exact_number
 
 from .golden import GOLDEN, golden_bytes
 
@@ -128,6 +129,34 @@ RESULTS: dict[str, bytes] = {
         prompt_tokens=None,
         error=(ErrorCode.SCHEMA, "`documents[1].text` is required", 1),
         dropped=["metadata"],
+    ),
+    "result.error.all-dropped": sealed(
+        REFUSED_TIMINGS,
+        status="error",
+        source=("score.requests", 7, 9_000_000_002, -1),
+        id="r-5",
+        task="score",
+        model=CROSS_ENCODER,
+        scale=None,
+        results=[],
+        prompt_tokens=None,
+        error=(
+            ErrorCode.SCHEMA,
+            "`timeout_ms` counts from the record's timestamp, and it has none: have the producer stamp it in "
+            "milliseconds, or give `deadline_unix_ms`",
+            None,
+        ),
+        dropped=["metadata", "headers", "key"],
+    ),
+    "result.score.exact-metadata": sealed(
+        source=("score.requests", 0, 4, 1764435590123),
+        id="s-3",
+        task="score",
+        model=CROSS_ENCODER,
+        scale="sigmoid",
+        results=[{"index": 0, "score": float32(0.9698)}],
+        prompt_tokens=18,
+        metadata={"exact": exact_number("12345678901234567.89"), "small": exact_number("1e-400")},
     ),
     "result.error.no-task": sealed(
         REFUSED_TIMINGS,
