@@ -21,6 +21,7 @@ from tests.fuzz.path import CARDS, Broke, OnePath, listen
 from tests.fuzz.payloads import MARKER, headers, payload
 
 BATCH = 64
+TIMESTAMPS = (10**12, 10**12, 10**12, 1_764_435_600_000, 1_764_435_600, 0, -1, 2**62)
 
 
 def fuzz(count: int, seed: int) -> dict[str, int]:
@@ -31,7 +32,15 @@ def fuzz(count: int, seed: int) -> dict[str, int]:
         path = paths[number % len(paths)]
         values = [payload(random, path.tasks) for _ in range(min(BATCH, count - start))]
         records = [
-            SourceRecord("fuzz", 0, start + at, 10**12, random.choice((None, b"\xff", b"k")), value, headers(random))
+            SourceRecord(
+                "fuzz",
+                0,
+                start + at,
+                random.choice(TIMESTAMPS),
+                random.choice((None, b"\xff", b"k")),
+                value,
+                headers(random),
+            )
             for at, value in enumerate(values)
         ]
         path.run(records)

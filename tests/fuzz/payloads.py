@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -34,7 +37,25 @@ _WORDS = (
 )
 _WORSE_WORDS = (*_WORDS, "\ud83d", "data:image/png;base64,AAAA", "\x7f", "\udfff\ud800")
 _TASKS = ("rerank", "score", "classify", "embed", "plugin")
-_NUMBERS = (0, 1, -1, 2, 5, 1000, 10**12, 10**13, 2**31, 2**63, 2**64, 10**30, 0.5, -0.0, 1e308, float("nan"))
+_NUMBERS = (
+    *(0, 1, -1, 2, 5, 1000, 10**12, 10**13, 2**31, 2**63, 2**64, 10**30),
+    *(0.5, -0.0, 1.0, 2.0, 1e3, 1e308, 5e-324, float("nan")),
+)
+_WRITTEN_NUMBERS = ("12345678901234567.89", "1e-400", "-1e400", "1E5", "0.10", "-0", "0e99999999999999999999")
+"""What Python's json does not write."""
+_OTHER_NAMES = (
+    "texts",
+    "inputs",
+    "text_1",
+    "text_2",
+    "top_k",
+    "TASK",
+    "Task",
+    "topN",
+    "content",
+    "user",
+    "return_text",
+)
 _OTHERS: tuple[Any, ...] = (None, True, False, float("inf"), "2", "rerank", "embed", "query", "float", "base64", [], {})
 
 
@@ -140,13 +161,86 @@ def _key_twice(random: Random, _tasks: Sequence[str]) -> bytes:
     return f'{{"id":"a",{pair},"task":"embed","input":"{MARKER}",{pair}}}'.encode(errors="surrogatepass")
 
 
+def _other_name(random: Random, tasks: Sequence[str]) -> bytes:
+    """One field renamed, as other APIs and other languages do."""
+    request = good(random, tasks)
+    request[random.choice(_OTHER_NAMES)] = request.pop(random.choice(list(request)))
+    return _encoded(request)
+
+
+def _enveloped(random: Random, tasks: Sequence[str]) -> bytes:
+    """A request within something else, as an object or as text; its own id is the envelope's, sometimes."""
+    request = good(random, tasks)
+    inside = request if random.random() < 0.7 else json.dumps(request)
+    envelope = random.choice(
+        (
+            {"schema": random.choice((None, {}, 1, 2)), "payload": inside},
+            {"schema": {}, "payload": {"op": "c", "source": {}, "before": None, "after": inside}},
+            {"specversion": "1.0", "id": MARKER, "data": inside},
+            {"op": "u", "source": MARKER, "after": inside},
+            {"custom_id": MARKER, "body": inside},
+            {"id": 5, "task": MARKER, "args": [inside], "kwargs": inside},
+            {random.choice(_FIELDS): inside, random.choice(_FIELDS): tree(random)},
+            [inside, inside],
+        )
+    )
+    return _encoded(envelope)
+
+
+def _too_deep(random: Random, tasks: Sequence[str]) -> bytes:
+    """Deeper than any parser follows, closed or not, before or behind the rest."""
+    levels = random.choice((65, 199, 201, 950, 1_100, 5_000))
+    opening, closing = random.choice((("[", "]"), ('{"a":', "}"), ('[{"a":[],"b":', "}]")))
+    inner = random.choice(("0", '"[{"', f'"{MARKER}"', "tru", '{"a":1,"a":2}', ""))
+    deep = f'"{random.choice(_FIELDS)}":{opening * levels}{inner}{closing * (levels - random.choice((0, 0, 0, 1, -1)))}'
+    rest = json.dumps(good(random, tasks))[1:-1]
+    return f"{{{','.join(random.sample((deep, rest), 2))}}}".encode(errors="surrogatepass")
+
+
+def _exact_numbers(random: Random, tasks: Sequence[str]) -> bytes:
+    """Numbers as text, in metadata and in a field."""
+    request = json.dumps(good(random, tasks))[:-1]
+    metadata, field = random.choice(_WRITTEN_NUMBERS), random.choice(_WRITTEN_NUMBERS)
+    value = f'{request},"metadata":{{"{MARKER}":[{metadata},1.5]}},"{random.choice(_FIELDS)}":{field}}}'
+    return value.encode(errors="surrogatepass")
+
+
+def _other_format(random: Random, _tasks: Sequence[str]) -> bytes:
+    """What serialisers, compressors and other languages make of a request, and what only begins so."""
+    request = {"id": MARKER, "task": "embed", "input": text(random)}
+    written = json.dumps(request).encode()
+    beginnings = (
+        b"\x1f\x8b",
+        b"\x28\xb5\x2f\xfd",
+        b"Obj\x01",
+        b"\xac\xed\x00\x05",
+        b"\x82\xa2",
+        b"\xa2\x62id",
+        b"PAR1",
+    )
+    return random.choice(
+        (
+            gzip.compress(written),
+            pickle.dumps(request),
+            base64.b64encode(written),
+            json.dumps(written.decode()).encode(),
+            repr(request).encode(errors="surrogatepass"),
+            written + b"\n" + written,
+            random.choice(beginnings) + written,
+            random.choice(beginnings)[: random.randint(1, 4)],
+            random.randbytes(random.randint(1, 9)) + written,
+        )
+    )
+
+
 def _any_tree(random: Random, _tasks: Sequence[str]) -> bytes:
     return _encoded(tree(random))
 
 
 def _other_encoding(random: Random, tasks: Sequence[str]) -> bytes:
     written = json.dumps(good(random, tasks)).replace("\\ud83d ", "")
-    return written.encode(random.choice(("utf-16", "utf-8-sig", "utf-32", "utf-16-le", "utf-7")))
+    wide = ("utf-16", "utf-16-be", "utf-16-le", "utf-32", "utf-32-be", "utf-32-le")
+    return written.encode(random.choice((*wide, "utf-8-sig", "utf-7")))
 
 
 def _noise(random: Random, _tasks: Sequence[str]) -> bytes:
@@ -160,6 +254,7 @@ _KINDS: Sequence[Callable[[Random, Sequence[str]], bytes]] = (
     *(_one_field_replaced,) * 4,
     _one_field_missing,
     *(_damaged, _cut, _key_twice, _any_tree, _other_encoding, _noise),
+    *(_other_name, _enveloped, _too_deep, _exact_numbers, _other_format),
 )
 
 

@@ -3,6 +3,8 @@
 `ID` in a value stands for the row's own id. Where a value is at fault it contains LEAK, which no message may repeat.
 """
 
+import base64
+import gzip
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -56,11 +58,26 @@ NO_JSON = [
     raw("null as text", "null", "malformed", "null"),
     raw("two objects", "{}{}", "malformed", "JSON"),
     raw("cut off", '{"id":"x","task":"sc', "malformed", "JSON"),
-    raw("single quotes", "{'id':'x'}", "malformed", "JSON"),
+    raw("single quotes", "{'id':'x'}", "malformed", "single quotes: write it with json.dumps"),
     raw("not UTF-8", b'{"id":"\xff"}', "malformed", "UTF-8"),
     raw("UTF-16", '{"id":"x"}'.encode("utf-16"), "malformed", "UTF-16"),
     raw("a byte order mark", b'\xef\xbb\xbf{"id":"x"}', "malformed", "byte order mark"),
     raw("Confluent's wire format", b'\x00\x00\x00\x00\x01{"id":"x"}', "malformed", "Confluent"),
+]
+
+TEXT = '{"id":"x","task":"score"}'
+OTHER_FORMATS = [
+    raw("UTF-16, big end first, no mark", TEXT.encode("utf-16-be"), "malformed", "is UTF-16: send UTF-8"),
+    raw("UTF-32, big end first, no mark", TEXT.encode("utf-32-be"), "malformed", "is UTF-32: send UTF-8"),
+    raw("Confluent's wire format, Avro", b"\x00\x00\x00\x00\x7b\x06r-1\x0crerank", "malformed", "Confluent"),
+    raw("gzip", gzip.compress(TEXT.encode()), "malformed", "is gzip"),
+    raw("zstd", b"\x28\xb5\x2f\xfd\x24\x05", "malformed", "is zstd"),
+    raw("an Avro file", b"Obj\x01\x04\x16avro.schema", "malformed", "is an Avro file"),
+    raw("a Java object", b"\xac\xed\x00\x05sr\x00", "malformed", "Java"),
+    raw("MessagePack", b"\x82\xa2id\xa3r-1\xa4task\xa5score", "malformed", "MessagePack"),
+    raw("JSON in a text", json.dumps(TEXT), "malformed", "encoded twice"),
+    raw("base64", base64.b64encode(TEXT.encode()), "malformed", "base64"),
+    raw("requests in an array", f"[{TEXT}]", "malformed", "a record for each request"),
 ]
 
 VERSION = [
@@ -70,7 +87,8 @@ VERSION = [
     row("version as text", SCORE, "schema", "`schema`", schema=LEAK),
     row("version as boolean", SCORE, "schema", "`schema`", schema=True),
     row("version 0", SCORE, "schema", "`schema`", schema=0),
-    row("version 1.0", SCORE, "schema", "`schema`", schema=1.0),
+    row("version 1.5", SCORE, "schema", "`schema`", schema=1.5),
+    row("version 2.0", SCORE, "unsupported_version", "`schema`", schema=2.0),
 ]
 
 IDENTITY = [
@@ -103,13 +121,41 @@ SHARED = [
     row("priority 101", SCORE, "schema", "`priority`", priority=101),
     row("priority -101", SCORE, "schema", "`priority`", priority=-101),
     row("priority as text", SCORE, "schema", "`priority`", priority=LEAK),
-    row("priority 1.0", SCORE, "schema", "`priority`", priority=1.0),
+    row("priority 1.5", SCORE, "schema", "`priority`", priority=1.5),
     row("truncate as text", SCORE, "schema", "`truncate`", truncate=LEAK),
     row("truncate 1", SCORE, "schema", "`truncate`", truncate=1),
     row("ttl 0", SCORE, "schema", "`ttl_seconds`", ttl_seconds=0),
     row("ttl above the most", SCORE, "schema", "86400", ttl_seconds=86_401),
     row("ttl beyond 64 bits", SCORE, "schema", "`ttl_seconds`", ttl_seconds=2**70),
     row("ttl true", SCORE, "schema", "`ttl_seconds`", ttl_seconds=True),
+]
+
+INSIDE = f'{{"id":"ID","task":"score","query":"{LEAK}","document":"d","metadata":{{"m":1.5}}}}'
+ENVELOPES = [
+    raw("in Kafka Connect's envelope", f'{{"schema":{{}},"payload":{INSIDE}}}', "schema", "schemas.enable=false"),
+    raw(
+        "in Debezium's envelope",
+        f'{{"before":null,"after":{INSIDE},"source":{{"table":"{LEAK}"}},"op":"c"}}',
+        "schema",
+        "ExtractNewRecordState",
+    ),
+    raw("in a CloudEvent", f'{{"specversion":"1.0","id":"event","data":{INSIDE}}}', "schema", "binary mode"),
+    raw("a CloudEvent alone", f'{{"specversion":"1.0","id":"{LEAK}","data":1}}', "schema", "binary mode"),
+    raw("a line of an OpenAI batch", f'{{"custom_id":"{LEAK}","body":{{"input":1}}}}', "schema", "OpenAI batch"),
+]
+OTHER_WORDS = [
+    row("the task in capitals", SCORE, "schema", "`TASK` (write `task`)", task=..., TASK="score"),
+    row("the task in Pascal's case", SCORE, "schema", "`Task` (write `task`)", task=..., Task="score"),
+    row("a task in capitals", SCORE, "schema", "(write `score`)", task="SCORE"),
+    row("TEI's texts", RERANK, "schema", "`texts` (write `documents`)", documents=..., texts=[LEAK]),
+    row("TEI's inputs with its task", CLASSIFY, "schema", "`inputs` (write `input`)", input=..., inputs=[LEAK]),
+    row("vLLM's texts", SCORE, "schema", "`text_1` (write `query`)", query=..., text_1=LEAK),
+    row("Voyage's top_k", RERANK, "schema", "(write `top_n`)", top_k=1),
+]
+DEPTH = [
+    raw("2000 levels", f'{{"id":"ID","x":{nested(2_000)}}}', "schema", "`x` is nested deeper than 64 levels"),
+    raw("100000 levels before the id", f'{{"x":{nested(100_000)},"id":"ID"}}', "schema", "deeper than 64 levels"),
+    raw("2000 levels, not closed", f'{{"id":"x","x":{"[" * 2_000}', "malformed", "not closed"),
 ]
 
 METADATA = [
@@ -177,4 +223,7 @@ TEXTS = [
     row("not a number", SCORE, "non_finite", "finite", document="!nan"),
 ]
 
-REFUSED = [*NO_JSON, *VERSION, *IDENTITY, *SHARED, *METADATA, *BY_TASK, *TEXTS]
+REFUSED = [
+    *(*NO_JSON, *OTHER_FORMATS, *VERSION, *IDENTITY, *SHARED, *ENVELOPES, *OTHER_WORDS, *DEPTH, *METADATA),
+    *(*BY_TASK, *TEXTS),
+]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiokafka import AIOKafkaProducer
 
 from tests.integration.contract.deployment import Deployment, deployed
 from tests.integration.contract.outside import Record
@@ -33,6 +34,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "the extremes": DOCUMENT | {"priority": -100, "ttl_seconds": 86_400, "timeout_ms": 2**62},
     "4096 bytes of metadata": DOCUMENT | {"metadata": {"m": "x" * (4096 - len('{"m":""}'))}},
     "metadata of 32 levels": DOCUMENT | {"metadata": {"m": json.loads("[" * 31 + "]" * 31)}},
+    "integers with a fraction of zero": DOCUMENT
+    | {"schema": 1.0, "priority": -5.0, "ttl_seconds": 6e2, "timeout_ms": 6e9},
     "1000 documents": DOCUMENT | {"task": "rerank", "document": None, "documents": ["d"] * 1000},
     "one text as input": {"id": "ID", "task": "classify", "input": "text"},
     "one object as input": {"id": "ID", "task": "classify", "input": {"id": "mine", "text": "text"}},
@@ -109,6 +112,39 @@ async def test_every_row_is_answered_once_and_in_order(answers: Answers) -> None
     await answers.deployment.dead_letter(answers.sent[dead[-1].name])
     letters = answers.deployment.dead_letters.records[: len(dead)]
     assert [letter.value for letter in letters] == [answers.sent[row.name] for row in dead]
+
+
+async def test_metadata_comes_back_as_equal_json(answers: Answers) -> None:
+    """On the topic and in Redis, also what no double holds; in an answer and in an error."""
+    text = b'{"exact":12345678901234567.89,"small":1e-400,"zero":-0.0,"whole":[18446744073709551615,1.0]}'
+    for name, more in (("exact numbers", b""), ("exact numbers, refused", b',"topn":1')):
+        body = json.dumps(DOCUMENT | {"id": name}).encode()[:-1]
+        await answers.deployment.publish(body + b',"metadata":' + text + more + b"}")
+        record = await answers.deployment.result(name)
+        assert record.value is not None
+        assert b'"metadata":' + text in record.value
+        await answers.deployment.holds(name, record.value)
+
+
+async def test_a_timeout_from_a_timestamp_in_seconds_is_refused_for_good(answers: Answers) -> None:
+    """By a producer that sets it itself; 0 and none (-1) likewise. Where nothing counts from it, it is no matter."""
+    topic = answers.deployment.requests.name
+    producer = AIOKafkaProducer(bootstrap_servers=answers.deployment.kafka.bootstrap_servers)
+    await producer.start()
+    try:
+        for timestamp_ms in (1_764_435_600, 0, -1):
+            for name, more in ((f"{timestamp_ms} waits", {"timeout_ms": 60_000}), (f"{timestamp_ms} does not", {})):
+                value = json.dumps(DOCUMENT | {"id": name} | more).encode()
+                await producer.send_and_wait(topic, value, partition=0, timestamp_ms=timestamp_ms)
+    finally:
+        await producer.stop()
+    for timestamp_ms in (1_764_435_600, 0, -1):
+        record = await answers.deployment.result(f"{timestamp_ms} waits")
+        error = record.message["error"]
+        assert (error["code"], error["retryable"]) == ("schema", False)
+        assert "`timeout_ms` counts from the record's timestamp" in error["message"]
+        assert record.message["source"]["timestamp_ms"] == timestamp_ms
+        assert (await answers.deployment.result(f"{timestamp_ms} does not")).message["status"] == "ok"
 
 
 async def test_headers_above_16_kib_are_refused(answers: Answers) -> None:
