@@ -89,7 +89,7 @@ def dead_letter_headers_schema() -> Schema:
     """Headers of a dead letter, values as text."""
     always = {
         dead_letter.ERROR_CODE: _TEXT | {"description": "Why there is no score."},
-        dead_letter.ERROR_MESSAGE: _TEXT | {"description": "The same in words; never repeats the request."},
+        dead_letter.ERROR_MESSAGE: _TEXT | {"description": "The same in words; never repeats a value of the request."},
         **_SOURCE_HEADERS,
         dead_letter.SOURCE_TIMESTAMP: _NUMBER | {"description": "Kafka timestamp of the request, Unix milliseconds."},
         dead_letter.GROUP: _TEXT | {"description": "Consumer group of the worker."},

@@ -17,6 +17,7 @@ from .golden import GOLDEN, golden_bytes
 BANANAS = "Bananas are yellow."
 TIMINGS = {"queue": 0.25, "prepare": 1.5, "engine": 7.125, "emit": 0.0, "total": 9.0008}
 REFUSED_TIMINGS = {"queue": 0.0, "prepare": 0.0, "engine": 0.0, "emit": 0.125, "total": 0.25}
+STAMP_IT = "have the producer stamp it in milliseconds, or give `deadline_unix_ms`"
 CROSS_ENCODER = ("minilm-ce", "8d1f0c2", "5c9e2f60a7b41d38")
 
 
@@ -142,8 +143,7 @@ RESULTS: dict[str, bytes] = {
         prompt_tokens=None,
         error=(
             ErrorCode.SCHEMA,
-            "`timeout_ms` counts from the record's timestamp, and it has none: have the producer stamp it in "
-            "milliseconds, or give `deadline_unix_ms`",
+            f"`timeout_ms` counts from the record's timestamp, and it has none: {STAMP_IT}",
             None,
         ),
         dropped=["metadata", "headers", "key"],
