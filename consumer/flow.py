@@ -112,13 +112,11 @@ class Flow:
             stop_delivery=self._stop_delivery,
         )
         self._tasks: asyncio.TaskGroup
-        self._intake: asyncio.Task[None]
 
     async def run(self) -> None:
         """All loops, until one fails (raises its exception in a group) or this task is cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
-            self._intake = self._tasks.create_task(self._receive())
-            for loop in (self._prepare, self._score, self._emit, self._commit, self._look):
+            for loop in (self._receive, self._prepare, self._score, self._emit, self._commit, self._look):
                 self._tasks.create_task(loop())
 
     # ------------------------------------------------------------------------------------------------- receive
@@ -308,8 +306,6 @@ class Flow:
         self._progress.notify()
         self._admission.notify()
         await self._membership.release(list(self.ledger.lanes), self._settings.shutdown.drain_seconds)
-        # The client is only left when nobody is inside it; a rebalance may hold the intake there.
-        await asyncio.wait((self._intake,), timeout=self._settings.shutdown.revoke_seconds)
 
     def _stop_delivery(self, lane: Lane) -> None:
         if delivery := self._delivering.pop(lane, None):

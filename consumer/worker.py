@@ -25,7 +25,7 @@ from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.trace_export import tracer_from_environment
 from consumer.check import servers
 from consumer.clock import SystemClock
-from consumer.errors import EngineDead, PartitionStuck, causes_of
+from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, causes_of
 from consumer.exit_code import exit_code_of
 from consumer.flow import Flow, Ports
 from consumer.health import LOOK_SECONDS, Health, Lifecycle, Watched
@@ -67,7 +67,11 @@ class Worker:
         self._signalled = False
 
     async def run(self) -> None:
-        """Until drained. Raises SettingsInvalid before joining the group, EngineDead, or whatever crashed the flow."""
+        """Until drained.
+
+        Raises SettingsInvalid before joining the group, EngineDead, DependencyUnavailable when it could not leave the
+        group, or whatever crashed the flow.
+        """
         settings = self._settings
         self._enter(Lifecycle.STARTING, version=version("scorestream"), settings=settings.model_dump(mode="json"))
         self._on_signals(_abort)
@@ -127,6 +131,8 @@ class Worker:
             self._supervision.on_stop(self._asked_to_stop.set)
             starting.cancel()
             await self._until_stopped(flow, source, engine, sampler)
+        if source.not_left is not None:
+            raise DependencyUnavailable("kafka", source.not_left)
         self._enter(Lifecycle.STOPPED)
 
     def _flow(

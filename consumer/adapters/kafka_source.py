@@ -28,6 +28,7 @@ from consumer.adapters.kafka_connection import Connecting, Hindrances, follow_cr
 from consumer.adapters.kafka_consumer import new_consumer, source_record
 from consumer.adapters.kafka_group import why_not_let_in
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
+from consumer.adapters.kafka_leaving import leave_group
 from consumer.adapters.kafka_reader import KafkaReader
 from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid
 from consumer.interfaces import Receive
@@ -78,6 +79,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._commits: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
+        self.not_left: str | None = None
+        """After `leave`: why the group may still count this worker in, None when it does not."""
         self._connecting = Connecting(kafka, partial(self._hindrances.note, "connecting"))
 
     async def join(self, assigned: Listener, revoked: Listener) -> None:
@@ -191,20 +194,25 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._commits.discard(request)
 
     async def leave(self) -> None:
-        """Close, within the operation timeout, also when the broker is gone. Never raises.
+        """Leave the group, also in the middle of a join, and close; within twice the operation timeout. Never raises.
 
-        A dynamic member leaves the group. A static one does not: its partitions wait for it until its session expires.
+        `not_left` says whether that went well. A static member does not leave: its partitions wait for it until its
+        session expires.
         """
         self._reader.end()
         self._connecting.end()
+        if self._round is not None:
+            # A rebalance may hold it for as long as it lasts.
+            self._round.cancel()
+            await asyncio.wait([self._round])
+        if reason := await leave_group(self._consumer, self._timeout_seconds):
+            self.not_left = f"did not leave the group {self._kafka.group_id}: its session has to expire ({reason})"
+            log.warning("did not leave the group; the session has to expire", reason=reason)
         stopping = asyncio.create_task(self._consumer.stop())
         await asyncio.wait([stopping], timeout=self._timeout_seconds)
         if not stopping.done() or stopping.cancelled() or stopping.exception() is not None:
-            log.warning("did not leave the group; the session has to expire", group=self._kafka.group_id)
             stopping.cancel()
             await kafka_internals.abandon_consumer(self._consumer)
-        if self._round is not None:
-            self._round.cancel()
 
     def standing(self) -> Standing:
         """Where this worker stands with the group; an empty assignment is a membership too."""
