@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_STOPS = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGHUP")]
+"""Beside Ctrl-C. Windows has no SIGHUP."""
+
+
 class ExitCode(IntEnum):
     """How a command ended."""
 
@@ -79,6 +83,8 @@ def run_tool(work: Coroutine[object, object, None], *, interrupted: ExitCode = E
     from aiokafka.errors import KafkaError  # noqa: PLC0415 - keeps `--help` light
     from redis.exceptions import RedisError  # noqa: PLC0415 - keeps `--help` light
 
+    # Until here Ctrl-C ended the process at once; from here on there is something to put in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         asyncio.run(_cancelled_by_signals(work))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -99,6 +105,9 @@ async def _cancelled_by_signals(work: Coroutine[object, object, None]) -> None:
     if task is None:
         raise RuntimeError("a coroutine runs outside a task: this is a bug")
     loop = asyncio.get_running_loop()
-    for stop in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(stop, task.cancel)
+    for stop in _STOPS:
+        try:
+            loop.add_signal_handler(stop, task.cancel)
+        except NotImplementedError:  # Windows
+            signal.signal(stop, lambda _number, _frame: loop.call_soon_threadsafe(task.cancel))
     await work

@@ -53,6 +53,11 @@ class WorkerProcess:
         """One word to the worker."""
         self._link.tell(word)
 
+    def quit(self) -> None:
+        """SIGTERM to a worker that was not let join: it ends at once, also while it imports and hears no word yet."""
+        if self._process.returncode is None:
+            os.kill(self.pid, signal.SIGTERM)
+
     def kill(self) -> None:
         """SIGKILL to the worker and all that it started, its engine above all."""
         with suppress(ProcessLookupError):

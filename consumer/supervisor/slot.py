@@ -134,7 +134,10 @@ class Slot:
     def drain(self) -> None:
         """A worker that runs finishes what is in flight, any other quits; whoever waits for its turn looks again."""
         if self._process is not None:
-            self._process.tell(Word.DRAIN)
+            if self._joined_at is None:
+                self._process.quit()
+            else:
+                self._process.tell(Word.DRAIN)
         self._shared.changed.notify()
 
     def kill(self) -> None:

@@ -37,7 +37,7 @@ class WorkerProcess:
 
     def spawn(self) -> None:
         """Start without waiting."""
-        command = [sys.executable, "-m", "consumer.cli", "run"]
+        command = [sys.executable, "-m", "consumer.entry", "run"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", DIE_WITH_PARENT, *command],

@@ -18,7 +18,7 @@ async def told(minilm: Path, *arguments: str) -> list[dict]:
     settings = set_arguments({"engine.model": str(minilm), "engine.dtype": "float32"})
     settings += set_arguments({"engine.args.enforce_eager": True})
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "consumer.cli", *arguments, *settings],
+        *[sys.executable, "-m", "consumer.entry", *arguments, *settings],
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | FEW_PROCESSES | {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"},

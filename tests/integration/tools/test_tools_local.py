@@ -18,7 +18,7 @@ from producer_tools.local.group import until_joined
 from producer_tools.local.services import embedded_services
 
 SCRIPTED = {"SCORESTREAM_ENGINE__KIND": "scripted", "SCORESTREAM_ENGINE__MODEL": "embedding"}
-TOOL = [sys.executable, "-m", "consumer.cli"]
+TOOL = [sys.executable, "-m", "consumer.entry"]
 
 
 async def start(*arguments: str, settings: Mapping[str, str], folder: Path) -> asyncio.subprocess.Process:
