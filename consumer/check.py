@@ -95,7 +95,7 @@ def _check_gpus(settings: Settings) -> list[Finding]:
 
 def worker_here(health: HealthSettings) -> str | None:
     """What listens where a worker with these settings does, as in a pod whose worker runs. Blocking."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(health.host, health.host)  # noqa: S104 -- all addresses: ask ours
+    host = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(health.host, health.host)  # noqa: S104 -- all addresses: ask ours
     try:
         socket.create_connection((host, health.port), timeout=_CONNECT_SECONDS).close()
     except OSError:

@@ -47,6 +47,7 @@ def configure(stream: TextIO = sys.stderr) -> None:
         )
     )
     handler.addFilter(RepetitionFilter("aiokafka"))
+    handler.addFilter(RepetitionFilter("consumer.adapters.http_server"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

@@ -291,8 +291,9 @@ class BreakerSettings(_Section):
 class HealthSettings(_Section):
     """`/livez` and `/readyz`, and the watchdogs behind them."""
 
-    host: str = "0.0.0.0"  # noqa: S104 -- whoever probes a container is outside of it
-    """Address to listen on."""
+    host: str = "::"
+    """Address to listen on. `::`: every address of IPv6 and of IPv4, also where the machine has only one of the two;
+    `0.0.0.0`: every address of IPv4."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """TCP port to listen on; 0: none. Of several workers: their supervisor's, for all of them."""
     unix_socket: str | None = None
