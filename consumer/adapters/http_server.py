@@ -6,8 +6,8 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -36,39 +36,37 @@ async def listening(settings: HealthSettings, app: web.Application) -> AsyncIter
     app.middlewares.insert(0, visits.one_request_each)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_SECONDS, logger=_logger())
     await runner.setup()
-    async with AsyncExitStack() as closing:
-        closing.push_async_callback(runner.cleanup)
-        for listener in await _listeners(settings):
-            server = await asyncio.get_running_loop().create_server(
-                lambda: Visit(visits, runner.server()), sock=listener
-            )
-            closing.callback(server.close)
-        yield
-
-
-async def _listeners(settings: HealthSettings) -> list[socket.socket]:
-    """Raises SettingsInvalid."""
-    if settings.unix_socket is not None:
-        listener = socket.socket(socket.AF_UNIX)
+    try:
+        servers = await _serve(settings, lambda: Visit(visits, runner.server()))
         try:
-            listener.bind(str(settings.unix_socket))
-            listener.listen()
+            yield
+        finally:
+            for server in servers:
+                server.close()
+    finally:
+        await runner.cleanup()
+
+
+async def _serve(settings: HealthSettings, connected: Callable[[], asyncio.Protocol]) -> list[asyncio.AbstractServer]:
+    """Raises SettingsInvalid."""
+    loop = asyncio.get_running_loop()
+    if settings.unix_socket is not None:
+        try:
+            return [await loop.create_unix_server(connected, str(settings.unix_socket))]
         except OSError as refused:
-            listener.close()
             raise SettingsInvalid(
                 f"health.unix_socket is {settings.unix_socket}: nobody can listen there ({refused}): "
                 "set a path of at most 100 bytes in a folder that is there and writable"
             ) from refused
-        return [listener]
     try:
-        if settings.host == EVERY_ADDRESS:
-            return [_every_address(settings.port)]
-        return await _each_address(settings.host, settings.port)
+        every = settings.host == EVERY_ADDRESS
+        listeners = [_every_address(settings.port)] if every else await _each_address(settings.host, settings.port)
     except OSError as refused:
         raise SettingsInvalid(
             f"health.port is {settings.port} and health.host is {settings.host}: nobody can listen there ({refused}): "
             "set a free port and an address of this machine, or health.port to 0 to do without /livez and /readyz"
         ) from refused
+    return [await loop.create_server(connected, sock=listener) for listener in listeners]
 
 
 def _every_address(port: int) -> socket.socket:
@@ -92,7 +90,7 @@ async def _each_address(host: str, port: int) -> list[socket.socket]:
     absent: OSError | None = None
     for family, address in dict.fromkeys((family, address) for family, *_, address in found):
         try:
-            listeners.append(socket.create_server(address[:2], family=family))
+            listeners.append(socket.create_server(address, family=family))
         except OSError as refused:
             # As for `localhost`, which has an address of IPv6 also where there is none.
             if refused.errno not in _NO_IPV6:
