@@ -11,7 +11,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 60.0
 HEALTHY_SECONDS = 300.0
 """Whoever has run for so long begins with the first pause again; and the settings of all can work."""
 DEATHS, DEATHS_WITHIN_SECONDS = 5, 600.0
-"""So often in so long: something is wrong that no restart mends."""
+"""So often in so long: something is wrong that no restart mends. An end with 0 counts if it came before the join."""
 SETTINGS_EXIT_CODE = 2
 """Of a worker that cannot work as things are; also when a server that it needs to start is away."""
 
@@ -56,14 +56,14 @@ class Restarts:
             return GiveUp(SETTINGS_EXIT_CODE, end.reason)
         if end.ran_seconds >= HEALTHY_SECONDS:
             self._in_a_row = 0
-        if end.exit_code == 0:  # somebody told this one worker to stop
+        if end.exit_code == 0 and end.ran_seconds:  # somebody told this one worker to stop
             return Again(FIRST_PAUSE_SECONDS)
         if end.exit_code != SETTINGS_EXIT_CODE:
             self._deaths.append(now)
             while self._deaths[0] < now - DEATHS_WITHIN_SECONDS:
                 self._deaths.popleft()
             if len(self._deaths) >= DEATHS:
-                return GiveUp(1, f"died {DEATHS} times within {DEATHS_WITHIN_SECONDS:g} s, at last: {end.reason}")
+                return GiveUp(1, f"ended {DEATHS} times within {DEATHS_WITHIN_SECONDS:g} s, at last: {end.reason}")
         pause_seconds = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**self._in_a_row)
         self._in_a_row += 1
         return Again(pause_seconds)

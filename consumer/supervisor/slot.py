@@ -115,12 +115,16 @@ class Slot:
             exit_code, reason = await process.ended()
             if exit_code < 0 and self._joined_at is not None:
                 roster.hold_back(index, self._shared.clock.monotonic() + self._shared.remembered_seconds)
+            if exit_code == 0 and self._joined_at is None:
+                reason = "it ended with exit code 0 before it had joined the group"
             end = End(exit_code, reason, self._ran_seconds())
         finally:
             self._longest_run_seconds = self.longest_run_seconds
             self._process = self._joined_at = None
         self._note_down(reason)
-        tell = log.error if exit_code else log.info
+        # One that had not joined when all were told to stop only quit.
+        as_asked = exit_code == 0 if end.ran_seconds else stopping.is_set()
+        tell = log.info if as_asked else log.error
         tell("worker ended", worker=index, exit_code=exit_code, reason=reason, ran_seconds=round(end.ran_seconds, 1))
         return end
 

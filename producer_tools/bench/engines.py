@@ -12,7 +12,7 @@ from typing import Any
 
 from producer_tools.bench.mixes import Tokenisation
 from producer_tools.local.processes import running
-from producer_tools.local.worker import scorestream_command
+from producer_tools.local.worker import Scorestream, scorestream_command
 from schemas.wire import encode_request
 
 STOP_SECONDS = 10.0
@@ -62,7 +62,13 @@ class Worker:
         with tempfile.NamedTemporaryFile(dir=self.folder) as printed:
             data, log = Path(printed.name), Path(f"{printed.name}.log")
             async with running(
-                name, command, environment=self.environment, log=log, data=data, grace_seconds=STOP_SECONDS
+                name,
+                command,
+                environment=self.environment,
+                log=log,
+                data=data,
+                grace_seconds=STOP_SECONDS,
+                kind=Scorestream,
             ) as child:
                 ending = asyncio.ensure_future(child.ended_well())
                 try:

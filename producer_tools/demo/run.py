@@ -22,7 +22,7 @@ from producer_tools.demo.corpus import QUESTIONS, collect_docstrings
 from producer_tools.demo.work import EMBEDDINGS, Answers, embed_requests, rerank_requests
 from producer_tools.kafka import create_topics
 from producer_tools.load import ClosedLoop, LoadResult, Target, drive
-from producer_tools.local.processes import Child
+from producer_tools.local.processes import Child, ChildEnded
 from producer_tools.local.services import IDLE_SECONDS, Services, embedded_services
 from producer_tools.local.worker import engine_environment, running_worker, service_environment, until_ready
 from producer_tools.verify.audit import Topics, audit
@@ -82,6 +82,8 @@ async def demo(console: Console, *, keep: bool) -> None:
             if keep:
                 page.keeping(console, worker.log)
                 await worker.while_running(asyncio.Event().wait())
+        except ChildEnded:
+            raise
         except ToolFailure as failure:
             raise ToolFailure(f"{failure}\n{worker.last_lines()}") from None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from producer_tools.console import ToolFailure
-from producer_tools.local.processes import running
+from producer_tools.local.processes import Child, running
 
 HOST = "127.0.0.1"
 START_SECONDS = 20.0
@@ -49,7 +49,9 @@ async def embedded_services(folder: Path) -> AsyncIterator[Services]:
         "--kafka-port", str(kafka_port), "--redis-port", str(redis_port),
     ]  # fmt: skip
     log = folder / "services.log"
-    async with running("embedded broker", command, environment=os.environ, log=log, grace_seconds=5) as child:
+    async with running(
+        "embedded broker", command, environment=os.environ, log=log, grace_seconds=5, kind=Child
+    ) as child:
         for port in (kafka_port, redis_port):
             await child.while_running(_listening(port))
         yield Services(kafka_port, redis_port)

@@ -8,21 +8,29 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from producer_tools import options
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
 from producer_tools.console import ToolFailure
-from producer_tools.local.processes import Child, running
+from producer_tools.local.processes import Child, ChildEnded, running
 from producer_tools.local.services import Services
+
+T = TypeVar("T")
 
 STOP_SECONDS = 60.0
 """The worker drains within half a minute; then it is killed."""
 READY_EVENT = "running"
 """The `event` of the log line that the worker writes when it reads requests."""
+DEATH_EVENT = "worker ended"
+"""What a supervisor logs when one of its workers has ended."""
+LAST_EVENTS = ("stopped", "refused to start", "giving up")
+"""What a worker, and a supervisor, log with the reason of their own end."""
+LAST_WORDS = (b"error: ", b"settings: ")
+"""How a command says that reason without a log."""
 WORKER_LOGGERS = "consumer."
 """How the names of the worker's own loggers begin."""
 
@@ -105,41 +113,85 @@ def service_environment(services: Services) -> dict[str, str]:
     }
 
 
+class Scorestream(Child):
+    """A command of the worker's: `run`, with or without a supervisor, or one that measures an engine."""
+
+    async def while_running(self, work: Coroutine[object, object, T]) -> T:
+        """As any child's. Raises ChildEnded also when a worker of the supervisor ends: what is measured is spoilt."""
+        doing = asyncio.ensure_future(super().while_running(work))
+        dying = asyncio.ensure_future(self._death_of_one())
+        try:
+            await asyncio.wait({doing, dying}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            death = dying.result()
+            what = f"worker {death.get('worker')} of the supervisor ended with exit code {death.get('exit_code')}"
+            raise ChildEnded(what, str(death.get("reason")), self.last_lines())
+        finally:
+            for task in (doing, dying):
+                task.cancel()
+            await asyncio.wait({doing, dying})
+
+    def reason(self) -> str | None:
+        """The last that it said."""
+        found = None
+        for line in self.log.read_bytes().splitlines():
+            entry = _entry(line)
+            if entry is not None and entry["event"] in LAST_EVENTS and "reason" in entry:
+                found = str(entry["reason"])
+            elif line.startswith(LAST_WORDS):
+                found = line.partition(b": ")[2].decode(errors="replace")
+        return found
+
+    async def _death_of_one(self) -> dict[str, Any]:
+        async for entry in _entries(self.log):
+            if entry["event"] == DEATH_EVENT:
+                return entry
+        raise AssertionError("a log has no end")
+
+
 @asynccontextmanager
 async def running_worker(
     environment: Mapping[str, str], log: Path, arguments: Sequence[str] = ()
-) -> AsyncIterator[Child]:
+) -> AsyncIterator[Scorestream]:
     """Run a worker, or several under a supervisor, until the block ends; output in `log`."""
     command = [scorestream_command(), "run", *arguments]
-    async with running("worker", command, environment=environment, log=log, grace_seconds=STOP_SECONDS) as child:
+    async with running(
+        "worker", command, environment=environment, log=log, grace_seconds=STOP_SECONDS, kind=Scorestream
+    ) as child:
         yield child
 
 
 async def until_ready(log: Path, phase: Callable[[str], None], workers: int = 1) -> None:
     """Return when the log says that so many workers read requests; `phase` is told each event before that."""
     ready = 0
+    async for entry in _entries(log):
+        if entry["event"] == READY_EVENT:
+            ready += 1
+            if ready == workers:
+                return
+        else:
+            phase(entry["event"])
+
+
+async def _entries(log: Path) -> AsyncIterator[dict[str, Any]]:
+    """Of the worker's own, those that are there and those that come, without an end."""
     with log.open("rb") as lines:
         rest = b""
         while True:
             *complete, rest = (rest + lines.read()).split(b"\n")
-            for line in complete:
-                event = _event(line)
-                if event == READY_EVENT:
-                    ready += 1
-                    if ready == workers:
-                        return
-                elif event is not None:
-                    phase(event)
+            for entry in map(_entry, complete):
+                if entry is not None:
+                    yield entry
             await asyncio.sleep(0.1)
 
 
-def _event(line: bytes) -> str | None:
-    """The event of one line of the worker's own log; None for what its libraries say."""
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """One line of the worker's own log, with its event; None for what its libraries say."""
     try:
         entry = json.loads(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or not str(entry.get("logger")).startswith(WORKER_LOGGERS):
         return None
-    event = entry.get("event")
-    return event if isinstance(event, str) else None
+    return entry if isinstance(entry.get("event"), str) else None

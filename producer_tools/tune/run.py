@@ -20,6 +20,7 @@ from producer_tools.bench.mixes import PairMix, Span
 from producer_tools.console import ToolFailure
 from producer_tools.local.gpu import count_visible
 from producer_tools.local.mps import mps_daemon, mps_is_there
+from producer_tools.local.processes import ChildEnded
 from producer_tools.local.worker import engine_environment, environment_names_model, packaged_model, variable
 from producer_tools.tune.given import gpus_per_engine, leaves, with_lanes_for_the_window
 from producer_tools.tune.ladder import ladder, starts
@@ -150,7 +151,8 @@ class _Bench:
                             raise
             problem = "it told no rate"
         except ToolFailure as failure:
-            problem = str(failure).splitlines()[-1].strip()[:LAST_LINE_CHARACTERS]
+            said = failure.reason if isinstance(failure, ChildEnded) else str(failure).splitlines()[-1].strip()
+            problem = said[:LAST_LINE_CHARACTERS]
             if not left:
                 self._note(f"{first}: did not end well after it was measured ({problem})")
         if left:

@@ -11,8 +11,8 @@ import pytest
 
 from producer_tools.console import ToolFailure
 from producer_tools.local.cpu import Role, cpu_seconds, difference
-from producer_tools.local.processes import running
-from producer_tools.local.worker import until_ready
+from producer_tools.local.processes import Child, ChildEnded, running
+from producer_tools.local.worker import Scorestream, until_ready
 from tests.services.process import is_alive
 
 STUBBORN = """
@@ -24,8 +24,9 @@ time.sleep(600)
 """
 
 
-def python(code: str, log: Path):
-    return running("child", [sys.executable, "-c", code], environment=os.environ, log=log, grace_seconds=0.5)
+def python(code: str, log: Path, kind: type[Child] = Child):
+    command = [sys.executable, "-c", code]
+    return running("child", command, environment=os.environ, log=log, grace_seconds=0.5, kind=kind)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -55,8 +56,41 @@ async def test_a_child_that_ends_too_early_is_told_with_its_last_words(tmp_path:
                 await child.while_running(asyncio.Event().wait())
 
 
-def logged(event: str, logger: str = "consumer.worker") -> str:
-    return json.dumps({"event": event, "logger": logger}) + "\n"
+def logged(event: str, logger: str = "consumer.worker", **fields: object) -> str:
+    return json.dumps({"event": event, "logger": logger} | fields) + "\n"
+
+
+LAST_WORDS = {
+    logged("stopped", "consumer.exit_code", reason="kafka: it is away"): "kafka: it is away",
+    logged("refused to start", "consumer.exit_code", reason="no topic"): "no topic",
+    logged("stopped", reason="first") + logged("giving up", "consumer.supervisor", reason="five times"): "five times",
+    "a library's\nerror: no such model\n": "no such model",
+    "settings: engine.model is missing\n": "engine.model is missing",
+    "Traceback\nImportError: no module\n": "ImportError: no module",
+}
+
+
+@pytest.mark.parametrize(("output", "reason"), LAST_WORDS.items())
+async def test_a_worker_that_ends_is_told_with_its_own_reason(tmp_path: Path, output: str, reason: str) -> None:
+    code = f"import sys; sys.stderr.write({output!r} + 'a warning of a library' * {not reason.startswith('Import')})"
+    async with python(f"{code}; raise SystemExit(1)", tmp_path / "log", Scorestream) as child:
+        with pytest.raises(ChildEnded, match="the child ended with exit code 1") as told:
+            async with asyncio.timeout(20):
+                await child.while_running(asyncio.Event().wait())
+        assert told.value.reason == reason
+        with pytest.raises(ChildEnded) as told:
+            await child.ended_well()
+        assert told.value.reason == reason
+
+
+async def test_the_first_end_of_a_supervisors_worker_ends_what_depends_on_it(tmp_path: Path) -> None:
+    """It is restarted, again and again; what is measured would wait for it until its time is over."""
+    end = logged("worker ended", "consumer.supervisor.slot", worker=1, exit_code=3, reason="EngineDead: no memory")
+    code = f"import sys, time; sys.stderr.write({logged('worker started') + end!r}); sys.stderr.flush(); time.sleep(600)"
+    async with python(code, tmp_path / "log", Scorestream) as child:
+        with pytest.raises(ChildEnded, match="worker 1 of the supervisor ended with exit code 3: EngineDead: no memory"):
+            async with asyncio.timeout(20):
+                await child.while_running(until_ready(child.log, lambda _event: None, workers=2))
 
 
 async def test_the_worker_is_ready_when_its_log_says_so(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_the_fifth_death_within_ten_minutes_is_the_last() -> None:
         assert isinstance(restarts.after(DEATH, now, proven=False), Again)
     assert isinstance(restarts.after(DEATH, 601, proven=False), Again), "the first was longer ago"
     assert restarts.after(DEATH, 602, proven=False) == GiveUp(
-        1, "died 5 times within 600 s, at last: EngineDead: no answer"
+        1, "ended 5 times within 600 s, at last: EngineDead: no answer"
     )
 
 
@@ -138,6 +138,16 @@ def test_refused_settings_end_all_until_they_have_carried_a_worker_and_never_aft
 def test_a_worker_that_somebody_told_to_stop_comes_back_and_is_no_death() -> None:
     restarts = Restarts()
     assert all(restarts.after(End(0, "exit code 0", 9), now, proven=False) == Again(1) for now in range(50))
+
+
+def test_a_worker_that_ends_with_0_again_and_again_before_it_joins_is_given_up():
+    """Nobody told it to: what it runs is not a worker, or its start ends early."""
+    restarts = Restarts()
+    end = End(0, "exit code 0", ran_seconds=0)
+    assert [restarts.after(end, now, proven=True) for now in range(4)] == [Again(1), Again(2), Again(4), Again(8)]
+    assert isinstance(given_up := restarts.after(end, 4, proven=True), GiveUp)
+    assert given_up.exit_code == 1
+    assert given_up.why == "ended 5 times within 600 s, at last: exit code 0"
 
 
 @pytest.mark.parametrize(("code", "text"), [(-9, "killed by SIGKILL (kill -9, or out of memory)"), (3, "exit code 3")])
