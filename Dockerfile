@@ -1,11 +1,13 @@
 # The worker. docker build .                  on vLLM's own image, for NVIDIA GPUs
 #             docker build --target cpu .     on a slim Python, for machines without one
 # The tools.  docker build --target tools .   publish, get, watch, verify, replay: neither torch nor vLLM
+#
+# tini is the first process of each: it hands signals on, and reaps what an engine that was killed leaves behind.
 
 FROM python:3.12-slim-bookworm AS cpu
 # vLLM's CPU build is linked to libnuma, and compiles each model with g++ when it starts. Debian keeps no older versions.
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install --no-install-recommends -y g++ libnuma1 && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install --no-install-recommends -y g++ libnuma1 tini && rm -rf /var/lib/apt/lists/*
 RUN pip install --no-cache-dir uv==0.13.9
 WORKDIR /opt/scorestream
 COPY pyproject.toml README.md LICENSE ./
@@ -21,10 +23,12 @@ ENV HOME=/home/scorestream USER=scorestream
 WORKDIR /home/scorestream
 # The orchestrator asks the worker itself for liveness and readiness.
 HEALTHCHECK NONE
-ENTRYPOINT ["scorestream"]
+ENTRYPOINT ["tini", "-s", "--", "scorestream"]
 CMD ["run"]
 
 FROM python:3.12-slim-bookworm AS tools
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --no-install-recommends -y tini && rm -rf /var/lib/apt/lists/*
 RUN pip install --no-cache-dir uv==0.13.9
 WORKDIR /opt/scorestream
 COPY pyproject.toml README.md LICENSE ./
@@ -36,10 +40,12 @@ USER 2000:0
 ENV HOME=/tmp
 WORKDIR /tmp
 HEALTHCHECK NONE
-ENTRYPOINT ["scorestream"]
+ENTRYPOINT ["tini", "-s", "--", "scorestream"]
 CMD ["--help"]
 
 FROM vllm/vllm-openai:v0.32.0 AS cuda
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --no-install-recommends -y tini && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/scorestream
 COPY pyproject.toml README.md LICENSE ./
 COPY schemas schemas
@@ -54,5 +60,5 @@ USER 2000:0
 ENV HOME=/home/scorestream USER=scorestream
 WORKDIR /home/scorestream
 HEALTHCHECK NONE
-ENTRYPOINT ["scorestream"]
+ENTRYPOINT ["tini", "-s", "--", "scorestream"]
 CMD ["run"]

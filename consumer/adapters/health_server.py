@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from aiohttp import hdrs, web
 
@@ -22,9 +23,9 @@ def serving(
 ) -> AbstractAsyncContextManager[None]:
     """Answer until the block ends. Raises SettingsInvalid when the port, or the socket, cannot be had."""
     app = web.Application()
-    app.router.add_get("/livez", lambda request: _answer(request, health.not_live, clock))
-    app.router.add_get("/readyz", lambda request: _answer(request, health.not_ready, clock))
-    app.router.add_get("/metrics", lambda request: _expose(request, exposition))
+    app.router.add_get("/livez", partial(_answer, ask=health.not_live, clock=clock))
+    app.router.add_get("/readyz", partial(_answer, ask=health.not_ready, clock=clock))
+    app.router.add_get("/metrics", partial(_expose, exposition=exposition))
     return listening(settings, app)
 
 
