@@ -83,6 +83,10 @@ class SettingsInvalid(Exception):
     """The deployment cannot work as configured; the message names the setting, its value and the fix."""
 
 
+class WeightsUnusable(Exception):
+    """The weight files of a model's folder, or of one of its modules', cannot be read, or not in one way only."""
+
+
 def causes_of(failure: Exception) -> list[Exception]:
     """What really failed: a task group wraps it."""
     if isinstance(failure, ExceptionGroup):

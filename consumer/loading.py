@@ -24,14 +24,16 @@ class LoadedModel:
 
 
 def load_model(engine: EngineSettings) -> LoadedModel:
-    """Recognise the model and load its tokenizer. Blocking. Raises SettingsInvalid, with the fix."""
+    """Recognise the model, look for all its weights, load its tokenizer. Blocking. Raises SettingsInvalid, with the fix."""
     if engine.kind is EngineKind.SCRIPTED:
         from consumer.adapters.scripted_engine import ScriptedEncoder  # noqa: PLC0415 -- only for drills
 
         return LoadedModel(scripted_card(engine), ScriptedEncoder())
+    from consumer.model.weights import check_weights  # noqa: PLC0415 -- heavy
     from consumer.tokenization import load_tokenizer  # noqa: PLC0415 -- heavy
 
     card = recognise(engine)
+    check_weights(engine, card)
     encoder = load_tokenizer(
         card.folder,
         has_segments=card.has_segments,

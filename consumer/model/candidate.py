@@ -72,7 +72,7 @@ class Candidate:
             "vocabulary_size": self.positive("vocab_size"),
             "hidden_size": self.positive("hidden_size"),
             "has_segments": self._has_segments(),
-            "lower_case": bool(files.json("sentence_bert_config.json").get("do_lower_case", False)),
+            "lower_case": bool(files.sentence_config().get("do_lower_case", False)),
             "changes": json.dumps(changes, sort_keys=True, default=str),
         }
         if "usable_tokens" not in traits:
@@ -101,7 +101,7 @@ class Candidate:
 
     def _stated_tokens(self) -> int | None:
         """Of sentence-transformers, which sets the tokenizer's length to its own where it has one; else of that."""
-        stated: int | None = self.files.json("sentence_bert_config.json").get("max_seq_length")
+        stated: int | None = self.files.sentence_config().get("max_seq_length")
         return self.files.json("tokenizer_config.json").get("model_max_length") if stated is None else stated
 
 

@@ -23,7 +23,7 @@ def template_of(files: ModelFiles) -> Template | None:
 
     Raises SettingsInvalid when they do and it is not of the form of a Template: text around query and document.
     """
-    sentence = files.json("sentence_bert_config.json")
+    sentence = files.sentence_config()
     message = (sentence.get("modality_config") or {}).get("message")
     modules = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in files.json("modules.json") or []]
     if not isinstance(message, Mapping) or modules not in (["Transformer", "LogitScore"], ["Transformer"]):

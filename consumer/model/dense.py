@@ -12,6 +12,8 @@ from typing import Any
 from consumer.model.candidate import Candidate
 
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU")
+_FILE = "model.safetensors"
+_TENSORS = ("linear.weight", "linear.bias")
 _IGNORED = ("in_features", "out_features", "bias", "activation_function", "module_input_name", "module_output_name")
 
 
@@ -50,6 +52,11 @@ def _after(candidate: Candidate, module: Mapping[str, Any], size: int) -> int:
         raise files.refuse(f"{name} has the activation {activation!r}; one of {', '.join(_ACTIVATIONS)} is supported")
     if unknown := sorted(key for key, value in config.items() if key not in _IGNORED and value):
         raise files.refuse(f"{name} asks for {unknown[0]}, which vLLM does not compute")
+    if not (files.folder / path / _FILE).is_file() or shapes.keys() - set(_TENSORS):
+        raise files.refuse(
+            f"{path} holds {', '.join(sorted(shapes))}: save it with {' and '.join(_TENSORS)} in {_FILE} alone, which is "
+            "what vLLM reads"
+        )
     if bool(config.get("bias", True)) != ("linear.bias" in shapes):
         raise files.refuse(f"{name} and its weights do not agree on a bias")
     return outputs

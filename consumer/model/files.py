@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consumer.errors import SettingsInvalid
+from consumer.errors import SettingsInvalid, WeightsUnusable
+from consumer.model import weight_files
 
-_IDENTITY_GLOBS = (
-    "config.json",
-    "tokenizer*",
-    "vocab*",
-    "merges.txt",
-    "*.model",
-    "*.safetensors",
-    "*_Dense/*",
-)
-_DOWNLOADED = ("*.json", "*.txt", "*.model", "*.safetensors", "artifact.metadata")
+_READ = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors", "artifact.metadata")
+"""All that the worker, vLLM and the tokenizer read; what a model is downloaded with, and what its identity is."""
 _NOT_DOWNLOADED = ("onnx/*", "openvino/*", "original/*")
-_MAX_HEADER_BYTES = 100_000_000
-"""The safetensors format's own limit of a header."""
+_ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
+_SENTENCE_CONFIGS = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+"""sentence-transformers writes the first, and reads the first of them that says anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,44 +57,50 @@ class ModelFiles:
             raise self.refuse("it has no readable config.json: name a Hugging Face model or a folder in its layout")
         return config
 
+    def sentence_config(self) -> dict[str, Any]:
+        """What sentence-transformers says of the encoder (`max_seq_length`, ...); {} where it says nothing."""
+        stated = (self.json(name) for name in _SENTENCE_CONFIGS)
+        return next((config for config in stated if config), {})
+
+    def check_adapter(self) -> None:
+        """Raises SettingsInvalid where transformers would apply an adapter, which vLLM takes for weights or ignores."""
+        if found := [name for name in _ADAPTER if (self.folder / name).is_file()]:
+            raise self.refuse(
+                f"it has an adapter ({found[0]}): merge it into the weights (merge_and_unload of peft), save them, and "
+                f"name that folder; where they hold it already, remove {found[0]}"
+            )
+
     def tensor_shapes(self, subfolder: str = "") -> dict[str, tuple[int, ...]]:
         """Every tensor's shape, from the headers of the weight files of the model, or of one of its modules.
 
-        Raises SettingsInvalid when there are no safetensors, or when one is damaged.
+        Raises SettingsInvalid when there are no safetensors, or when they are damaged or not complete.
         """
-        shapes: dict[str, tuple[int, ...]] = {}
-        for path in self._weights(subfolder):
-            try:
-                with path.open("rb") as file:
-                    (size,) = struct.unpack("<Q", file.read(8))
-                    if size > _MAX_HEADER_BYTES:
-                        raise self.refuse(f"{path.name} is not a safetensors file")
-                    header = json.loads(file.read(size))
-            except (OSError, ValueError, struct.error) as unreadable:
-                raise self.refuse(f"{path.name} cannot be read: {unreadable}") from unreadable
-            header.pop("__metadata__", None)
-            shapes |= {name: tuple(tensor["shape"]) for name, tensor in header.items()}
-        return shapes
+        try:
+            return weight_files.tensor_shapes(self.folder / subfolder)
+        except WeightsUnusable as unusable:
+            raise self.refuse(f"{subfolder}/: {unusable}" if subfolder else str(unusable)) from unusable
 
     def digest(self) -> str:
-        """SHA-256 over the bytes of weights, config and tokenizer: equal exactly for the same model.
+        """SHA-256 over the bytes of everything that is read of a model: equal exactly for the same model.
 
         All bytes, because two fine-tunings of one model differ nowhere else. Reads the weights once, at the disk's or
         SHA-256's speed (1 to 2 GB/s), and so also warms the page cache from which the engine then loads them.
         """
         digest = hashlib.sha256()
-        for path in sorted({path for glob in _IDENTITY_GLOBS for path in self.folder.glob(glob) if path.is_file()}):
+        for path in sorted(set(self._read())):
             with path.open("rb") as file:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{path.relative_to(self.folder)} {content}\n".encode())
+            digest.update(f"{os.path.relpath(path, self.folder)} {content}\n".encode())
         return digest.hexdigest()
 
-    def _weights(self, subfolder: str) -> list[Path]:
-        weights = sorted((self.folder / subfolder).glob("*.safetensors"))
-        if not weights:
-            where = f"{subfolder}/" if subfolder else ""
-            raise self.refuse(f"it has no {where}*.safetensors: convert its weights, pickled ones are not read")
-        return weights
+    def _read(self) -> Iterator[Path]:
+        """The files of the folder itself, and of the folders of its sentence-transformers modules."""
+        modules = self.json("modules.json") or []
+        # The pooling's is read without modules.json, too.
+        folders = {"", "1_Pooling", *(str(module.get("path", "")) for module in modules)}
+        for folder in folders:
+            for glob in _READ:
+                yield from (path for path in (self.folder / folder).glob(glob) if path.is_file())
 
 
 def locate(model: str, revision: str | None) -> ModelFiles:
@@ -112,7 +116,7 @@ def locate(model: str, revision: str | None) -> ModelFiles:
 
     try:
         snapshot = snapshot_download(
-            model, revision=revision, allow_patterns=list(_DOWNLOADED), ignore_patterns=list(_NOT_DOWNLOADED)
+            model, revision=revision, allow_patterns=list(_READ), ignore_patterns=list(_NOT_DOWNLOADED)
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as missing:
         raise SettingsInvalid(

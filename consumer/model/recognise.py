@@ -23,6 +23,7 @@ def recognise(engine: EngineSettings) -> ModelCard:
     """
     engine.require_model()
     files = locate(engine.model, engine.revision)
+    files.check_adapter()
     overrides = engine.args.get("hf_overrides", {})
     if not isinstance(overrides, Mapping):
         raise files.refuse("engine.args.hf_overrides must be an object")

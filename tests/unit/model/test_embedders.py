@@ -123,7 +123,17 @@ def test_a_dense_module_that_vllm_would_stumble_over_is_refused(tmp_path: Path, 
 def test_a_dense_module_without_safetensors_is_refused_because_vllm_would_go_on_without_it(tmp_path: Path):
     folder = with_dense(tmp_path, DENSE, {"linear.weight": (3, 4)})
     (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
-    assert "2_Dense/*.safetensors" in refusal(folder)
+    assert "2_Dense/: it has no *.safetensors" in refusal(folder)
+
+
+@pytest.mark.parametrize("weights", [{"linear.weight": (3, 4), "weight": (3, 4)}, {"linear.weight": (3, 4)}])
+def test_a_dense_module_is_refused_whose_weights_vllm_would_not_find_or_take_from_another_name(
+    tmp_path: Path, weights: dict
+):
+    folder = with_dense(tmp_path, DENSE, weights)
+    if "weight" not in weights:
+        (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "dense.safetensors")
+    assert "which is what vLLM reads" in refusal(folder)
 
 
 @pytest.mark.parametrize(
