@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from consumer.model.card import ModelCard, ModelKind, Scale
+from consumer.model.changes import changes
 from consumer.model.files import ModelFiles
 from consumer.sections import EngineSettings
 
@@ -17,7 +17,6 @@ _POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta")
 _NO_LIMIT_TOKENS = 10**9
 """transformers writes 10**30 where a tokenizer states no length."""
 _TWO_SEGMENTS = 2
-_NUMBERS_CHANGED_BY = ("hf_overrides", "pooler_config", "quantization")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,6 @@ class Candidate:
         """
         files, engine = self.files, self.engine
         name = files.model if files.commit else files.folder.name
-        changes = {key: engine.args[key] for key in _NUMBERS_CHANGED_BY if key in engine.args}
         shared: dict[str, Any] = {
             "name": name,
             "served_names": engine.served_names or (name,),
@@ -73,7 +71,7 @@ class Candidate:
             "hidden_size": self.positive("hidden_size"),
             "has_segments": self._has_segments(),
             "lower_case": bool(files.sentence_config().get("do_lower_case", False)),
-            "changes": json.dumps(changes, sort_keys=True, default=str),
+            "changes": changes(engine.args),
         }
         if "usable_tokens" not in traits:
             traits["usable_tokens"] = self.usable_tokens(self._stated_tokens())

@@ -17,7 +17,8 @@ from typing import Any
 from consumer.errors import SettingsInvalid, WeightsUnusable
 from consumer.model import weight_files
 
-_READ = ("*.json", "*.txt", "*.model", "*.jinja", "*.safetensors", "artifact.metadata")
+_TOKENIZER = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.codes", "*.tiktoken", "*.jinja")
+_READ = ("*.json", "*.txt", "*.safetensors", "artifact.metadata", *_TOKENIZER)
 """All that the worker, vLLM and the tokenizer read; what a model is downloaded with, and what its identity is."""
 _NOT_DOWNLOADED = ("onnx/*", "openvino/*", "original/*")
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")

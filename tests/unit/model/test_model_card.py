@@ -1,5 +1,6 @@
 """A model is recognised from its files, or refused with the setting, what was seen, and the fix."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,89 @@ def test_the_fingerprint_changes_with_everything_that_scores_depend_on(tmp_path:
     write_safetensors(folder / "model.safetensors", {"embeddings.weight": (30, 4)}, fill=b"\1")
     others.append(card(folder).fingerprint)
     assert len({first, *others}) == 6
+
+
+SENTENCE_FILES = MEAN | {
+    "modules.json": [
+        {"path": "", "type": "sentence_transformers.models.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"path": "projection", "type": "sentence_transformers.models.Dense"},
+    ],
+    "projection/config.json": {
+        "in_features": 4,
+        "out_features": 3,
+        "bias": False,
+        "activation_function": "torch.nn.modules.activation.Tanh",
+    },
+}
+
+
+def with_projection(folder: Path, fill: bytes = b"\0") -> Path:
+    model_folder(folder, BERT, files=SENTENCE_FILES)
+    write_safetensors(folder / "projection" / "model.safetensors", {"linear.weight": (3, 4)}, fill)
+    return folder
+
+
+def test_the_fingerprint_changes_with_every_file_that_numbers_depend_on(tmp_path: Path):
+    first = card(with_projection(tmp_path / "m")).fingerprint
+    assert card(with_projection(tmp_path / "copy")).fingerprint == first
+    seen = {first, card(with_projection(tmp_path / "other weights", fill=b"\1")).fingerprint}
+    for number, (file, content) in enumerate(
+        [
+            ("projection/config.json", SENTENCE_FILES["projection/config.json"] | {"activation_function": "ReLU"}),
+            ("modules.json", SENTENCE_FILES["modules.json"][:2]),
+            ("1_Pooling/config.json", {"pooling_mode_cls_token": True}),
+            ("sentence_bert_config.json", {"do_lower_case": True}),
+            ("sentence_xlm-roberta_config.json", {"do_lower_case": True}),
+            ("special_tokens_map.json", {"mask_token": "[MASK]"}),
+            ("added_tokens.json", {"<new>": 29}),
+            ("tokenizer_config.json", {"do_lower_case": False}),
+            ("config_sentence_transformers.json", {"similarity_fn_name": "cosine"}),
+        ]
+    ):
+        folder = with_projection(tmp_path / str(number))
+        (folder / file).write_text(json.dumps(content))
+        seen.add(card(folder).fingerprint)
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    assert len(seen | {card(folder).fingerprint}) == 12
+
+
+def test_the_fingerprint_does_not_change_with_what_only_people_read(tmp_path: Path):
+    folder = with_projection(tmp_path / "m")
+    first = card(folder).fingerprint
+    (folder / "README.md").write_text("# A model")
+    (folder / "projection" / "README.md").write_text("# A module")
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "config.json").write_text("{}")
+    assert card(folder).fingerprint == first
+
+
+def test_the_fingerprint_changes_with_every_engine_argument_but_those_known_to_leave_numbers_alone(tmp_path: Path):
+    folder = model_folder(tmp_path / "m", BERT, files=MEAN)
+    first = card(folder).fingerprint
+    same = {"gpu_memory_utilization": 0.5, "async_scheduling": True, "served_model_name": "x", "hf_token": "secret"}
+    assert card(folder, args=same).fingerprint == first
+    counted: list[dict[str, Any]] = [
+        {"kv_cache_dtype": "fp8"},
+        {"attention_backend": "TRITON_ATTN"},
+        {"model_impl": "transformers"},
+        {"load_format": "dummy"},
+        {"enforce_eager": True},
+        {"an_argument_of_a_later_release": 1},
+    ]
+    assert len({first, *(card(folder, args=args).fingerprint for args in counted)}) == len(counted) + 1
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"])
+def test_the_length_that_sentence_transformers_states_is_read_from_each_of_its_file_names(tmp_path: Path, kind: str):
+    files = MEAN | {f"sentence_{kind}_config.json": {"max_seq_length": 7}}
+    assert card(model_folder(tmp_path, BERT, files=files)).usable_tokens == 7
+
+
+def test_the_first_of_sentence_transformers_files_that_says_anything_counts(tmp_path: Path):
+    files = {"sentence_bert_config.json": {}, "sentence_roberta_config.json": {"max_seq_length": 7}}
+    files |= {"sentence_xlnet_config.json": {"max_seq_length": 5}}
+    assert card(model_folder(tmp_path, BERT, files=MEAN | files)).usable_tokens == 7
 
 
 def test_unreadable_files_are_refused_by_name(tmp_path: Path):
