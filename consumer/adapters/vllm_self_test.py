@@ -1,4 +1,4 @@
-"""At start: do both of vLLM's clients give the same numbers for the same sequences?"""
+"""At start: does the engine score at all, and do both of vLLM's clients give the same numbers?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import structlog
 
 from consumer.adapters.vllm_engine import VllmEngine
-from consumer.errors import EngineDead, SettingsInvalid
+from consumer.errors import EngineDead, MicroBatchFailed, SettingsInvalid
 from consumer.model.card import ModelCard, ModelKind
 from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling
 from consumer.sections import EngineClient, EngineSettings
@@ -30,25 +30,50 @@ _HALF_PRECISION_TOLERANCE = 0.05
 log = structlog.get_logger()
 
 
-async def choose_client(engine: VllmEngine, settings: EngineSettings) -> None:
+class DiedOfComparison(EngineDead):
+    """It had scored by vLLM's public client, and died of the other."""
+
+
+async def score_known(engine: VllmEngine, settings: EngineSettings) -> list[EngineOutput]:
+    """What the engine gives for the known inputs by vLLM's public client; empty for a model without known inputs.
+
+    Raises EngineDead when it does not live through that: it would not through the first request.
+    """
+    inputs = known_inputs(engine.card)
+    try:
+        async with asyncio.timeout(settings.start_timeout_seconds):
+            return await engine.submit(inputs)
+    except TimeoutError as silent:
+        raise EngineDead(f"the engine did not score in {settings.start_timeout_seconds:g} s when it was tried") from silent
+    except (EngineDead, MicroBatchFailed) as broken:
+        raise EngineDead(
+            f"the engine came up, and failed when it was tried with {len(inputs)} sequences of token ids, before any "
+            f"request; vLLM's own reason stands above in the log: {broken}"
+        ) from broken
+
+
+async def choose_client(engine: VllmEngine, settings: EngineSettings, expected: Sequence[EngineOutput]) -> None:
     """Let requests enter by the client that `engine.client` asks for. Leaves the public one where the other fails.
 
-    Raises SettingsInvalid where that one was asked for by name, EngineDead when the engine does not come out of it.
+    `expected`: of `score_known`. Raises SettingsInvalid where that one was asked for by name, DiedOfComparison when the
+    engine does not come out of it.
     """
     if settings.client is EngineClient.ASYNC_LLM:
         return
-    problem = await _problem(engine, settings.hang_seconds)
+    try:
+        problem = await _problem(engine, settings.hang_seconds, expected)
+    except EngineDead as death:
+        raise DiedOfComparison(str(death)) from death
     if problem and settings.client is EngineClient.ENGINE_CORE:
         raise SettingsInvalid(f"engine.client is engine_core, and {problem}: set it to auto")
     if problem:
         log.warning("requests enter by vLLM's public client, at twice the CPU", reason=problem)
 
 
-async def _problem(engine: VllmEngine, timeout_seconds: float) -> str | None:
+async def _problem(engine: VllmEngine, timeout_seconds: float, expected: Sequence[EngineOutput]) -> str | None:
     """Why the client beneath AsyncLLM cannot be used; None when it is now in use."""
     if not (inputs := known_inputs(engine.card)):
         return "no input of this model is known to compare them with"
-    expected = await engine.submit(inputs)
     try:
         async with asyncio.timeout(timeout_seconds):
             await engine.use(EngineClient.ENGINE_CORE)

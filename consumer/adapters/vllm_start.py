@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from consumer.errors import EngineDead
 from consumer.model.card import ModelCard
 from consumer.sections import EngineClient, EngineSettings
 
@@ -22,14 +21,15 @@ async def start_vllm(settings: EngineSettings, card: ModelCard) -> VllmEngine:
     """The engine, warm. Everything blocking, the import of vLLM included, happens in a thread: health stays served.
 
     Raises SettingsInvalid for arguments that vLLM refuses, EngineDead when the model does not come up within
-    `engine.start_timeout_seconds`.
+    `engine.start_timeout_seconds`, or comes up and does not score.
     """
     engine = await asyncio.to_thread(_start, settings, card)
-    from consumer.adapters.vllm_self_test import choose_client  # noqa: PLC0415 -- imports vLLM, which the thread has done
+    # They import vLLM, which the thread has done.
+    from consumer.adapters.vllm_self_test import DiedOfComparison, choose_client, score_known  # noqa: PLC0415
 
     try:
-        await choose_client(engine, settings)
-    except EngineDead as death:
+        await choose_client(engine, settings, await score_known(engine, settings))
+    except DiedOfComparison as death:
         await engine.stop()
         if settings.client is not EngineClient.AUTO:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from consumer.errors import EngineDead, SettingsInvalid
+from consumer.errors import EngineDead, MicroBatchFailed, SettingsInvalid
 from consumer.loading import scripted_card
 from consumer.records import EngineInput, Pooling
 from consumer.sections import EngineClient, EngineSettings
@@ -32,10 +33,12 @@ async def engine(cross_encoder: Loaded) -> VllmEngine:
 
 async def choose(engine: VllmEngine, **settings: Any) -> list[str]:
     """Reasons that were told."""
-    from consumer.adapters.vllm_self_test import choose_client  # noqa: PLC0415 - imports vLLM
+    from consumer.adapters.vllm_self_test import choose_client, score_known  # noqa: PLC0415 - imports vLLM
 
+    wanted = EngineSettings(**settings)
+    expected = await score_known(engine, wanted)
     with structlog.testing.capture_logs() as lines:
-        await choose_client(engine, EngineSettings(**settings))
+        await choose_client(engine, wanted, expected)
     return [line["reason"] for line in lines]
 
 
@@ -121,12 +124,15 @@ async def test_an_engine_that_dies_of_the_comparison_is_started_again_for_the_pu
             self.card = scripted_card(settings)
             started.append(self.client)
 
+        async def submit(self, inputs: Sequence[EngineInput]) -> list[np.ndarray]:
+            return [np.ones(1, np.float32) for _ in inputs]
+
         async def stop(self) -> None:
             stopped.append(self.client)
 
-    async def dies(engine: Any, settings: EngineSettings) -> None:
+    async def dies(engine: Any, settings: EngineSettings, expected: Any) -> None:
         if settings.client is not EngineClient.ASYNC_LLM:
-            raise EngineDead("as another release could")
+            raise vllm_self_test.DiedOfComparison("as another release could")
 
     monkeypatch.setattr(vllm_start, "_start", lambda settings, card: Engine(settings))
     monkeypatch.setattr(vllm_self_test, "choose_client", dies)
@@ -137,6 +143,31 @@ async def test_an_engine_that_dies_of_the_comparison_is_started_again_for_the_pu
     with pytest.raises(EngineDead):
         await vllm_start.start_vllm(EngineSettings(client="engine_core"), scripted_card(settings))
     assert stopped[1:] == [EngineClient.ENGINE_CORE]
+
+
+@pytest.mark.parametrize("failure", [EngineDead, MicroBatchFailed])
+@pytest.mark.parametrize("client", list(EngineClient))
+async def test_an_engine_that_fails_when_it_is_first_tried_is_not_running_whichever_client_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, client: EngineClient, failure: type[Exception]
+):
+    from consumer.adapters import vllm_start  # noqa: PLC0415 - imports vLLM
+
+    events = []
+
+    class Engine:
+        card = scripted_card(EngineSettings())
+
+        async def submit(self, inputs: Sequence[EngineInput]) -> Any:
+            events.append("tried")
+            raise failure("heads of 16 numbers")
+
+        async def stop(self) -> None:
+            events.append("stopped")
+
+    monkeypatch.setattr(vllm_start, "_start", lambda settings, card: Engine())
+    with pytest.raises(EngineDead, match="came up, and failed when it was tried with .* heads of 16 numbers"):
+        await vllm_start.start_vllm(EngineSettings(client=client), Engine.card)
+    assert events == ["tried", "stopped"]
 
 
 @pytest.mark.parametrize(("model", "segments"), [("cross-encoder", {None, 2}), ("embedding", {None})])
