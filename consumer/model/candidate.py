@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.changes import changes
 from consumer.model.files import ModelFiles
+from consumer.model.sliding_window import window_overrides
 from consumer.sections import EngineSettings
 
 _POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta")
@@ -75,6 +76,11 @@ class Candidate:
         }
         if "usable_tokens" not in traits:
             traits["usable_tokens"] = self.usable_tokens(self._stated_tokens())
+        try:
+            overrides = window_overrides(self.architecture, self.config, traits["usable_tokens"])
+        except ValueError as problem:
+            raise files.refuse(str(problem)) from problem
+        traits["engine_overrides"] = overrides | traits.get("engine_overrides", {})
         return ModelCard(kind=kind, scale=scale, **(shared | traits), digest=files.digest())
 
     def _has_segments(self) -> bool:
