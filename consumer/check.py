@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 
 from consumer import logs
@@ -13,8 +14,9 @@ from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.adapters.trace_export import check_tracing
 from consumer.errors import SettingsInvalid
 from consumer.exit_code import exit_code_of
-from consumer.loading import find_processors, load_model
-from consumer.sections import EngineKind, HealthSettings
+from consumer.loading import engine_version, find_processors, load_model, try_engine
+from consumer.model.card import ModelCard
+from consumer.sections import EngineKind, EngineSettings, HealthSettings
 from consumer.settings import Settings
 from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis
 from consumer.supervisor.memory import check_gpu_memory
@@ -26,6 +28,8 @@ _CONNECT_SECONDS = 2.0
 def main(settings: Settings) -> int:
     """Print every finding; 2 if one of them would keep a worker from starting."""
     logs.configure()
+    # Of what it makes of a model vLLM has much to say; what speaks against it is a finding.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
     async def work() -> int:
         findings = await everything(settings)
@@ -46,7 +50,7 @@ async def everything(settings: Settings) -> list[Finding]:
         *check_mps(settings.workers),
         *await asyncio.to_thread(_check_gpus, settings),
         *await asyncio.to_thread(_check_processors, settings),
-        *await asyncio.to_thread(_check_model, settings),
+        *await asyncio.to_thread(check_model, settings),
     ]
 
 
@@ -71,12 +75,25 @@ def _check_processors(settings: Settings) -> list[Finding]:
     return [Finding("engine.io_processors", ok=True, found=", ".join(processors) or "none")]
 
 
-def _check_model(settings: Settings) -> list[Finding]:
+def check_model(settings: Settings) -> list[Finding]:
+    """What the model is, and what vLLM makes of it, without starting an engine. Blocking, for seconds."""
     try:
         model = load_model(settings.engine)
     except SettingsInvalid as invalid:
         return [Finding("model", ok=False, found=str(invalid))]
-    return [Finding(f"model.{name}", ok=True, found=str(is_)) for name, is_ in model.card.describe().items()]
+    described = [Finding(f"model.{name}", ok=True, found=str(is_)) for name, is_ in model.card.describe().items()]
+    return [*described, _check_engine(settings.engine, model.card)]
+
+
+def _check_engine(engine: EngineSettings, card: ModelCard) -> Finding:
+    try:
+        runs_on = try_engine(engine, card)
+    except SettingsInvalid as invalid:
+        return Finding("engine.vllm", ok=False, found=str(invalid))
+    if runs_on is None:
+        nothing = f"vLLM {engine_version(engine)} sees nothing to run on here, and so was not asked about this model"
+        return Finding("engine.vllm", ok=True, found=nothing, fix="check where the worker will run, too")
+    return Finding("engine.vllm", ok=True, found=runs_on)
 
 
 def _check_gpus(settings: Settings) -> list[Finding]:

@@ -57,6 +57,18 @@ async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[Scoring
     return started, started.card
 
 
+def try_engine(engine: EngineSettings, card: ModelCard) -> str | None:
+    """What an engine would run on, without starting it; None where there is nothing to run on. Blocking, for seconds.
+
+    Raises SettingsInvalid, with the fix, for what vLLM refuses.
+    """
+    if engine.kind is EngineKind.SCRIPTED:
+        return "scripted"
+    from consumer.adapters.vllm_start import try_engine as try_vllm  # noqa: PLC0415 -- heavy
+
+    return try_vllm(engine, card)
+
+
 def engine_version(engine: EngineSettings) -> str:
     """Of vLLM; empty for the scripted engine."""
     if engine.kind is EngineKind.SCRIPTED:

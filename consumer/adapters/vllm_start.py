@@ -47,6 +47,20 @@ def before_import(settings: EngineSettings) -> None:
     os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(round(settings.start_timeout_seconds)))
 
 
+def try_engine(settings: EngineSettings, card: ModelCard) -> str | None:
+    """What an engine would run on, by vLLM's own configuration of it, which is then dropped. Blocking, for seconds.
+
+    None where vLLM sees nothing here to run on. Raises SettingsInvalid for what it refuses.
+    """
+    before_import(settings)
+    from consumer.adapters.vllm_versions import VERSION, device_type, engine_config  # noqa: PLC0415 - takes 10 to 25 s
+
+    if not device_type():
+        return None
+    config = engine_config(settings, card)
+    return f"vLLM {VERSION}, {str(config.model_config.dtype).removeprefix('torch.')} on {device_type()}"
+
+
 def _start(settings: EngineSettings, card: ModelCard) -> VllmEngine:
     before_import(settings)
     from consumer.adapters.vllm_engine import VllmEngine  # noqa: PLC0415 - takes 10 to 25 s

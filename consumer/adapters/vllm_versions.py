@@ -32,9 +32,11 @@ import vllm
 import vllm.exceptions
 import zmq
 from packaging.version import Version
+from pydantic import ValidationError
 from vllm.config import PoolerConfig, VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.outputs import PoolingOutput, PoolingRequestOutput
+from vllm.platforms import current_platform
 from vllm.plugins.io_processors.interface import IOProcessor
 from vllm.pooling_params import PoolingParams
 from vllm.renderers.inputs.preprocess import prompt_to_seq
@@ -53,6 +55,7 @@ from consumer.sections import EngineSettings
 __all__ = [
     "REFUSALS",
     "REQUESTS_FAULTS",
+    "VERSION",
     "AsyncLLM",
     "EngineDeadError",
     "IOProcessor",
@@ -60,6 +63,7 @@ __all__ = [
     "PoolingParams",
     "PoolingRequestOutput",
     "copy_request",
+    "device_type",
     "engine_arguments",
     "engine_config",
     "output_problem",
@@ -69,6 +73,8 @@ __all__ = [
     "resolve_obj_by_qualname",
     "sender_of",
 ]
+
+VERSION: str = vllm.__version__
 
 REFUSALS: tuple[type[Exception], ...] = (
     ValueError,  # all refusals of 0.26
@@ -183,11 +189,40 @@ def engine_config(settings: EngineSettings, card: ModelCard) -> VllmConfig:
         arguments = engine_arguments(settings, card)
         if pooler := arguments.get("pooler_config"):
             arguments["pooler_config"] = PoolerConfig(**pooler)
-        return AsyncEngineArgs(**arguments).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        config = AsyncEngineArgs(**arguments).create_engine_config(UsageContext.ENGINE_CONTEXT)
     except REFUSALS as refusal:
         raise SettingsInvalid(
-            f"engine: vLLM {vllm.__version__} refuses {card.name} so configured: {refusal}"
+            f"engine: vLLM {vllm.__version__} refuses {card.name} so configured: {_reason(refusal)}"
         ) from refusal
+    _check_heads(config)
+    return config
+
+
+def device_type() -> str:
+    """Of what vLLM computes on here, in its words; empty where it was built for a device that is not there."""
+    return str(current_platform.device_type or "")
+
+
+def _reason(refusal: Exception) -> str:
+    """In a sentence: pydantic, which vLLM's configuration is made of, adds its whole input."""
+    reason = str(refusal)
+    if isinstance(refusal, ValidationError):
+        reason = "; ".join(error["msg"].removeprefix("Value error, ") for error in refusal.errors())
+    return f"{reason}: set engine.dtype to one of these" if "Supported dtypes" in reason else reason
+
+
+def _check_heads(config: VllmConfig) -> None:
+    """vLLM does not ask this on CPU, and its engine dies of the first sequence."""
+    if device_type() != "cpu":
+        return
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend  # noqa: PLC0415 -- only built for CPU
+
+    size, supported = config.model_config.get_head_size(), CPUAttentionBackend.get_supported_head_sizes()
+    if size not in supported:
+        raise SettingsInvalid(
+            f"engine.model: its attention has heads of {size} numbers, and vLLM {vllm.__version__} on CPU computes "
+            f"those of {', '.join(map(str, supported))}: run it on a GPU"
+        )
 
 
 def _pooler(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
