@@ -93,6 +93,17 @@ class VllmEngine:
         self._watch = watch
         self._client.watch_steps(watch)
 
+    async def weights_left_unset(self) -> list[str]:
+        """Names, by vLLM, of the parameters that loading the model has not filled (vllm_weights.py).
+
+        Raises whatever vLLM raises where its processes have not watched: they did not load our plugin, or an argument
+        of the engine's has it load a model in another way.
+        """
+        answers = await self._llm.collective_rpc("weights_left_unset")
+        if None in answers:
+            raise LookupError("vLLM loaded the model in a way that was not watched")
+        return sorted({name for names in answers for name in names})
+
     async def ping(self, timeout_seconds: float) -> None:
         """A round trip through the engine's own loop, which vLLM's check_health() is not. Raises EngineDead."""
         try:

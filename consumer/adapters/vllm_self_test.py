@@ -1,4 +1,4 @@
-"""At start: does the engine score at all, and do both of vLLM's clients give the same numbers?"""
+"""At start: has the engine all its weights, does it score at all, and do both of vLLM's clients give the same numbers?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import structlog
 
 from consumer.adapters.vllm_engine import VllmEngine
+from consumer.adapters.vllm_versions import EngineDeadError
 from consumer.errors import EngineDead, MicroBatchFailed, SettingsInvalid
 from consumer.model.card import ModelCard, ModelKind
 from consumer.records import EngineInput, EngineOutput, InputRejected, Pooling
@@ -22,6 +23,8 @@ _COMPUTES = {
     ModelKind.CLASSIFIER: Pooling.CLASSIFY,
     ModelKind.DECODER_RERANKER: Pooling.CLASSIFY,
 }
+_NAMED = 3
+"""Parameters that a message names."""
 _LENGTHS_TOKENS = (3, 8, 17, 50, 130)
 _TOLERANCES = {"float32": 1e-3}
 _HALF_PRECISION_TOLERANCE = 0.05
@@ -32,6 +35,24 @@ log = structlog.get_logger()
 
 class DiedOfComparison(EngineDead):
     """It had scored by vLLM's public client, and died of the other."""
+
+
+async def check_loaded(engine: VllmEngine) -> None:
+    """Raises SettingsInvalid where vLLM has found no weights for a part of the model, and would compute with junk."""
+    try:
+        left = await engine.weights_left_unset()
+    except EngineDeadError as death:
+        raise EngineDead(f"the engine has died: {death}") from death
+    except Exception as unanswered:  # noqa: BLE001 -- whatever vLLM says; what is known of the files has been checked
+        log.warning("what vLLM loaded could not be held against what the model has", reason=str(unanswered))
+        return
+    if left:
+        others = f", and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        raise SettingsInvalid(
+            f"engine.model is {engine.card.name}: its weight files leave {', '.join(left[:_NAMED])}{others} of vLLM's "
+            "model without a value, or with one that is no number, and scores would be random: download or save the "
+            "model again"
+        )
 
 
 async def score_known(engine: VllmEngine, settings: EngineSettings) -> list[EngineOutput]:

@@ -20,14 +20,20 @@ log = structlog.get_logger()
 async def start_vllm(settings: EngineSettings, card: ModelCard) -> VllmEngine:
     """The engine, warm. Everything blocking, the import of vLLM included, happens in a thread: health stays served.
 
-    Raises SettingsInvalid for arguments that vLLM refuses, EngineDead when the model does not come up within
+    Raises SettingsInvalid for arguments that vLLM refuses and for a model without all its weights, EngineDead when the model does not come up within
     `engine.start_timeout_seconds`, or comes up and does not score.
     """
     engine = await asyncio.to_thread(_start, settings, card)
     # They import vLLM, which the thread has done.
-    from consumer.adapters.vllm_self_test import DiedOfComparison, choose_client, score_known  # noqa: PLC0415
+    from consumer.adapters.vllm_self_test import (  # noqa: PLC0415
+        DiedOfComparison,
+        check_loaded,
+        choose_client,
+        score_known,
+    )
 
     try:
+        await check_loaded(engine)
         await choose_client(engine, settings, await score_known(engine, settings))
     except DiedOfComparison as death:
         await engine.stop()

@@ -124,6 +124,9 @@ async def test_an_engine_that_dies_of_the_comparison_is_started_again_for_the_pu
             self.card = scripted_card(settings)
             started.append(self.client)
 
+        async def weights_left_unset(self) -> list[str]:
+            return []
+
         async def submit(self, inputs: Sequence[EngineInput]) -> list[np.ndarray]:
             return [np.ones(1, np.float32) for _ in inputs]
 
@@ -156,6 +159,9 @@ async def test_an_engine_that_fails_when_it_is_first_tried_is_not_running_whiche
 
     class Engine:
         card = scripted_card(EngineSettings())
+
+        async def weights_left_unset(self) -> list[str]:
+            return []
 
         async def submit(self, inputs: Sequence[EngineInput]) -> Any:
             events.append("tried")
