@@ -24,7 +24,7 @@ class LoadedModel:
 
 
 def load_model(engine: EngineSettings) -> LoadedModel:
-    """Recognise the model, look for all its weights, load its tokenizer. Blocking. Raises SettingsInvalid, with the fix."""
+    """Recognise the model, look for its weights, load its tokenizer. Blocking. Raises SettingsInvalid, with the fix."""
     if engine.kind is EngineKind.SCRIPTED:
         from consumer.adapters.scripted_engine import ScriptedEncoder  # noqa: PLC0415 -- only for drills
 

@@ -1,4 +1,4 @@
-"""At start: has the engine all its weights, does it score at all, and do both of vLLM's clients give the same numbers?"""
+"""At start: has the engine all its weights, does it score, and do both of vLLM's clients give the same numbers?"""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ async def score_known(engine: VllmEngine, settings: EngineSettings) -> list[Engi
         async with asyncio.timeout(settings.start_timeout_seconds):
             return await engine.submit(inputs)
     except TimeoutError as silent:
-        raise EngineDead(f"the engine did not score in {settings.start_timeout_seconds:g} s when it was tried") from silent
+        raise EngineDead(
+            f"the engine did not score in {settings.start_timeout_seconds:g} s when it was tried"
+        ) from silent
     except (EngineDead, MicroBatchFailed) as broken:
         raise EngineDead(
             f"the engine came up, and failed when it was tried with {len(inputs)} sequences of token ids, before any "

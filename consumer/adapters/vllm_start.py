@@ -20,8 +20,8 @@ log = structlog.get_logger()
 async def start_vllm(settings: EngineSettings, card: ModelCard) -> VllmEngine:
     """The engine, warm. Everything blocking, the import of vLLM included, happens in a thread: health stays served.
 
-    Raises SettingsInvalid for arguments that vLLM refuses and for a model without all its weights, EngineDead when the model does not come up within
-    `engine.start_timeout_seconds`, or comes up and does not score.
+    Raises SettingsInvalid for arguments that vLLM refuses and for a model without all its weights, EngineDead when the
+    model does not come up within `engine.start_timeout_seconds`, or comes up and does not score.
     """
     engine = await asyncio.to_thread(_start, settings, card)
     # They import vLLM, which the thread has done.

@@ -212,7 +212,7 @@ def _reason(refusal: Exception) -> str:
 
 
 def _check_heads(config: VllmConfig) -> None:
-    """vLLM does not ask this on CPU, and its engine dies of the first sequence."""
+    """VLLM does not ask this on CPU, and its engine dies of the first sequence."""
     if device_type() != "cpu":
         return
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend  # noqa: PLC0415 -- only built for CPU

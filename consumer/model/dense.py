@@ -54,8 +54,8 @@ def _after(candidate: Candidate, module: Mapping[str, Any], size: int) -> int:
         raise files.refuse(f"{name} asks for {unknown[0]}, which vLLM does not compute")
     if not (files.folder / path / _FILE).is_file() or shapes.keys() - set(_TENSORS):
         raise files.refuse(
-            f"{path} holds {', '.join(sorted(shapes))}: save it with {' and '.join(_TENSORS)} in {_FILE} alone, which is "
-            "what vLLM reads"
+            f"{path} holds {', '.join(sorted(shapes))}: save it with {' and '.join(_TENSORS)} in {_FILE} alone, which "
+            "is what vLLM reads"
         )
     if bool(config.get("bias", True)) != ("linear.bias" in shapes):
         raise files.refuse(f"{name} and its weights do not agree on a bias")

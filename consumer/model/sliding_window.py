@@ -38,7 +38,7 @@ def window_overrides(architecture: str, config: Mapping[str, Any], usable_tokens
         return {}
     if window and _SLIDING in kinds and usable_tokens > window:
         raise ValueError(
-            f"{kinds.count(_SLIDING)} of its {layers} layers see only the last {window} tokens, which vLLM does for all "
-            f"layers or none: set engine.max_model_len to at most {window}, up to which it makes no difference"
+            f"{kinds.count(_SLIDING)} of its {layers} layers see only the last {window} tokens, which vLLM does for "
+            f"all layers or none: set engine.max_model_len to at most {window}, up to which it makes no difference"
         )
     return {"use_sliding_window": False, "sliding_window": None, "layer_types": [_FULL] * layers}

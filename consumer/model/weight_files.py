@@ -53,10 +53,11 @@ def _index(folder: Path) -> Mapping[str, str]:
     try:
         stated: Any = json.loads(path.read_bytes())
         of_tensors: Any = stated["weight_map"]
-        if not all(isinstance(file, str) and Path(file).name == file for file in of_tensors.values()) or not of_tensors:
-            raise ValueError("its weight_map names no files beside it")
+        beside = [file for file in of_tensors.values() if Path(file).name == file]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as unreadable:
         raise WeightsUnusable(f"{INDEX} cannot be read: {unreadable}: {_AGAIN}") from unreadable
+    if len(beside) != len(of_tensors) or not beside:
+        raise WeightsUnusable(f"{INDEX} cannot be used: its weight_map names no files, or files elsewhere: {_AGAIN}")
     return dict(of_tensors)
 
 

@@ -17,7 +17,7 @@ from consumer.model.weight_files import Shape
 from consumer.sections import EngineSettings
 
 _CLASSES = {"HF_ColBERT": "BertModel"}
-"""Architecture -> transformers' class, where it has another name. Its projection is looked at where it is recognised."""
+"""Architecture -> transformers' class of the encoder, where it has another name."""
 _VECTORS = (ModelKind.EMBEDDING, ModelKind.LATE_INTERACTION)
 """What is computed is the encoder's last states, whatever head the class has."""
 _PREFIXES: Mapping[str, tuple[str, ...]] = {
@@ -39,8 +39,8 @@ _NAMED = 3
 class Needed:
     """Parameters, by transformers' names. `encoder`: without what its names begin with, one of `prefixes`."""
 
-    encoder: Mapping[str, Shape]
-    head: Mapping[str, Shape]
+    encoder: dict[str, Shape]
+    head: dict[str, Shape]
     prefixes: tuple[str, ...]
     quantised: bool
 
@@ -55,8 +55,8 @@ class Needed:
             others = f", and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
             held = f"; what it has begins with {min(found, default='nothing')}" if len(missing) == total else ""
             return (
-                f"its weights lack {', '.join(missing[:_NAMED])}{others} ({len(missing)} of the {total} tensors that it "
-                f"computes with{held}), and scores would be random: download or save the model again"
+                f"its weights lack {', '.join(missing[:_NAMED])}{others} ({len(missing)} of the {total} tensors that "
+                f"it computes with{held}), and scores would be random: download or save the model again"
             )
         if self.quantised:
             return None

@@ -171,7 +171,7 @@ async def test_an_engine_that_fails_when_it_is_first_tried_is_not_running_whiche
             events.append("stopped")
 
     monkeypatch.setattr(vllm_start, "_start", lambda settings, card: Engine())
-    with pytest.raises(EngineDead, match="came up, and failed when it was tried with .* heads of 16 numbers"):
+    with pytest.raises(EngineDead, match=r"came up, and failed when it was tried with .* heads of 16 numbers"):
         await vllm_start.start_vllm(EngineSettings(client=client), Engine.card)
     assert events == ["tried", "stopped"]
 

@@ -17,7 +17,9 @@ from tests.models import decoders, embedders
 
 def found(folder: Path, **settings: Any) -> dict[str, Finding]:
     settings = {f"engine.{name}": value for name, value in settings.items()}
-    return {finding.name: finding for finding in check.check_model(load_settings({"engine.model": str(folder)} | settings))}
+    return {
+        finding.name: finding for finding in check.check_model(load_settings({"engine.model": str(folder)} | settings))
+    }
 
 
 def changed(source: Path, target: Path, **config: Any) -> Path:

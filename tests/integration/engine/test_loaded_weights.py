@@ -35,13 +35,28 @@ def without(source: Path, target: Path, dropped: str, renamed: tuple[str, str] =
 @pytest.mark.parametrize(
     ("source", "dropped", "renamed", "named"),
     [
-        (minilm.minilm_embed, "encoder.layer.5.intermediate.dense.weight", ("", ""), "layer.5.intermediate.dense.weight"),
+        (
+            minilm.minilm_embed,
+            "encoder.layer.5.intermediate.dense.weight",
+            ("", ""),
+            "layer.5.intermediate.dense.weight",
+        ),
         # One of the three that vLLM puts together.
-        (minilm.minilm_embed, "encoder.layer.2.attention.self.key.bias", ("", ""), "layer.2.attention.self.qkv_proj.bias"),
+        (
+            minilm.minilm_embed,
+            "encoder.layer.2.attention.self.key.bias",
+            ("", ""),
+            "layer.2.attention.self.qkv_proj.bias",
+        ),
         # Its loader does not say what it loaded.
         (lambda: encoders.modern_bert("cls"), "head.dense.weight", ("", ""), "pooling.dense.weight"),
         (lambda: encoders.modern_bert("cls"), "", ("model.", ""), "model.embeddings.tok_embeddings.weight"),
-        (lambda: embedders.decoder("Qwen3"), "layers.1.mlp.up_proj.weight", ("", ""), "layers.1.mlp.gate_up_proj.weight"),
+        (
+            lambda: embedders.decoder("Qwen3"),
+            "layers.1.mlp.up_proj.weight",
+            ("", ""),
+            "layers.1.mlp.gate_up_proj.weight",
+        ),
         (lambda: decoders.with_head("Llama", labels=3), "model.layers.0.self_attn.o_proj.weight", ("", ""), "o_proj"),
     ],
     ids=["MiniLM", "part of one", "a head", "a prefix", "part of a decoder's", "a classifier"],
@@ -101,7 +116,9 @@ def test_only_what_has_to_come_from_the_files_is_made_nan():
     made = {"plain.weight", "plain.bias", "linear.weight", "linear.bias"}
     assert set(make_nan(model)) == made
     model["linear"].weight.data[0] = 1.0
-    assert {name for name, parameter in model.named_parameters() if not parameter.is_meta and has_nan(parameter)} == made
+    assert {
+        name for name, parameter in model.named_parameters() if not parameter.is_meta and has_nan(parameter)
+    } == made
     model["linear"].weight.data[1] = 1.0
     assert not has_nan(model["linear"].weight)
     assert not has_nan(None)

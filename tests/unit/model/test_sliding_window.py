@@ -41,7 +41,9 @@ def test_the_engine_reads_what_transformers_computes(architecture: str, config: 
 @pytest.mark.parametrize("config", [SOME, SOME | {"layer_types": [FULL, FULL, FULL, SLIDING]}])
 def test_a_window_on_some_layers_is_taken_only_for_texts_no_longer_than_it(config: dict[str, Any]):
     assert window_overrides("Qwen3Model", config, 64) == NO_WINDOW
-    with pytest.raises(ValueError, match="layers see only the last 64 tokens.* set engine.max_model_len to at most 64"):
+    with pytest.raises(
+        ValueError, match=r"layers see only the last 64 tokens.* set engine\.max_model_len to at most 64"
+    ):
         window_overrides("Qwen3Model", config, 65)
 
 

@@ -128,9 +128,7 @@ def test_packed_weights_of_a_quantised_model_count() -> None:
     config = files.config() | {"quantization_config": {"quant_method": "gptq", "bits": 4}}
     needed = needed_weights(card, config)
     assert needed is not None
-    packed = {
-        tensor.replace("_proj.weight", "_proj.qweight"): shape for tensor, shape in files.tensor_shapes().items()
-    }
+    packed = {tensor.replace("_proj.weight", "_proj.qweight"): shape for tensor, shape in files.tensor_shapes().items()}
     assert needed.problem(packed) is None
     dropped = "model.layers.1.mlp.up_proj.qweight"
     assert "up_proj.weight" in (needed.problem({name: packed[name] for name in packed if name != dropped}) or "")
@@ -215,7 +213,7 @@ def test_files_that_vllm_and_transformers_would_read_otherwise_are_refused(tmp_p
     (folder / INDEX).unlink()
     assert "both hold embeddings" in refusal(folder)
     (folder / INDEX).write_text('{"weight_map": {"a": "../model.safetensors"}}')
-    assert f"{INDEX} cannot be read" in refusal(folder)
+    assert f"{INDEX} cannot be used" in refusal(folder)
 
 
 def test_an_adapter_beside_the_weights_is_refused(tmp_path: Path) -> None:
