@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def load_model(engine: EngineSettings) -> LoadedModel:
         template=card.template,
         token_vectors=card.token_vectors,
     )
-    return LoadedModel(card, encoder)
+    return LoadedModel(replace(card, has_segments=encoder.has_segments), encoder)
 
 
 async def start_engine(engine: EngineSettings, card: ModelCard) -> tuple[ScoringEngine, ModelCard]:

@@ -53,16 +53,19 @@ class SequenceLayout:
     def learn(cls, tokenizer: Tokenizer, *, has_segments: bool) -> Self:
         """Read the layout off the tokenizer's own output for a text and for a pair.
 
-        `has_segments`: the model has more than one token type. Raises SettingsInvalid for any other form.
+        `has_segments`: the model has more than one token type, and is given them. Raises SettingsInvalid for any other
+        form.
         """
         query, document = tokenizer.encode_batch(list(_PROBES), add_special_tokens=False)
-        single = tokenizer.post_process(query)
-        pair = tokenizer.post_process(query, document)
+        # Encoded whole, because a tokenizer without a post-processor marks the second text as it encodes it.
+        single, pair = tokenizer.encode(_PROBES[0]), tokenizer.encode(*_PROBES)
         prefix, suffix = _around(single, [query])
         pair_prefix, middle, pair_suffix = _around(pair, [query, document])
         segment_start = None
-        if has_segments and 1 in pair.type_ids:
-            first = pair.type_ids.index(1)
+        if has_segments and any(single.type_ids):
+            raise SettingsInvalid(f"engine.model: its tokenizer's segments {single.type_ids} are not supported")
+        if has_segments and any(pair.type_ids):
+            first = next(at for at, segment in enumerate(pair.type_ids) if segment)
             segment_start = first - len(pair_prefix) - len(query)
             rest = len(pair.type_ids) - first
             if not 0 <= segment_start <= len(middle) or pair.type_ids != [0] * first + [1] * rest:
@@ -116,6 +119,11 @@ class ModelTokenizer:
             if token_vectors
             else None
         )
+
+    @property
+    def has_segments(self) -> bool:
+        """The second text of a pair is marked by token_type_ids."""
+        return self.layout.segment_start is not None
 
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
         """Tokenise a batch of texts, without special tokens; control tokens in a text are text."""
@@ -173,7 +181,9 @@ def load_tokenizer(
 ) -> ModelTokenizer:
     """The tokenizer of a model's folder, built as transformers builds it: from tokenizer.json, or its vocabulary alone.
 
-    By transformers, because tokenizer_config.json may change what tokenizer.json says; its import takes seconds.
+    By transformers, because tokenizer_config.json may change what tokenizer.json says; its import takes seconds. Its
+    `model_input_names` decide whether a model that has segments is given them, as they do in a call of transformers':
+    the class that a file names may have none, and so may the one that transformers takes in its place.
     What else it takes is as the model's card says. Raises SettingsInvalid when there is no fast tokenizer, or when
     template or token vectors do not fit it.
     """
@@ -183,16 +193,18 @@ def load_tokenizer(
     if not any(path for glob in _VOCABULARY_GLOBS for path in folder.glob(glob)):
         raise SettingsInvalid(f"engine.model is {folder}: it has no tokenizer: add its tokenizer.json")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except (OSError, ValueError) as unreadable:
-        raise SettingsInvalid(f"engine.model is {folder}: its tokenizer cannot be read: {unreadable}") from unreadable
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    except Exception as unreadable:  # transformers raises whatever the file at fault leads it to, TypeError included
+        raise SettingsInvalid(
+            f"engine.model is {folder}: its tokenizer cannot be read: {type(unreadable).__name__}: {unreadable}"
+        ) from unreadable
     if not tokenizer.is_fast:
         raise SettingsInvalid(
             f"engine.model is {folder}: {type(tokenizer).__name__} has no fast form: add a tokenizer.json"
         )
     return ModelTokenizer(
         tokenizer.backend_tokenizer,
-        has_segments=has_segments,
+        has_segments=has_segments and "token_type_ids" in tokenizer.model_input_names,
         lower_case=lower_case,
         with_offsets=with_offsets,
         template=template,

@@ -18,6 +18,8 @@ _POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta")
 _NO_LIMIT_TOKENS = 10**9
 """transformers writes 10**30 where a tokenizer states no length."""
 _TWO_SEGMENTS = 2
+_SEGMENTS_UNLESS_STATED = {"bert": 2, "roberta": 2, "xlm-roberta": 2}
+"""transformers' `type_vocab_size` of each model_type whose config.json says nothing."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,9 @@ class Candidate:
         return ModelCard(kind=kind, scale=scale, **(shared | traits), digest=files.digest())
 
     def _has_segments(self) -> bool:
-        """More than one token type, unless the tokenizer's own configuration leaves token_type_ids out."""
-        inputs = self.files.json("tokenizer_config.json").get("model_input_names", ["token_type_ids"])
-        return bool(self.config.get("type_vocab_size", 0) >= _TWO_SEGMENTS and "token_type_ids" in inputs)
+        """More than one token type. Whether its tokenizer tells them apart is found out when that is loaded."""
+        unstated = _SEGMENTS_UNLESS_STATED.get(str(self.config.get("model_type")), 0)
+        return bool(self.config.get("type_vocab_size", unstated) >= _TWO_SEGMENTS)
 
     def usable_tokens(self, stated: int | None) -> int:
         """The least of what the positions allow and what is stated of this model; the setting may only lower it."""

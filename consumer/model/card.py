@@ -66,9 +66,10 @@ class ModelCard:
     of the head. `scale`: of scores without `raw_scores`. `dimensions`: the lengths to which a vector may be cut; empty
     if none.
     `dense_modules`: layers behind the pooling, which the engine applies.
-    `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids. `head`: where
-    its logits come from. `template`: the prompt of a decoder reranker. `token_vectors`: how a
-    late-interaction model wants its texts. `causal`: a token sees only those before it.
+    `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids, and
+    once its tokenizer is loaded, that gives them. `head`: where its logits come from. `template`: the prompt of a
+    decoder reranker. `token_vectors`: how a late-interaction model wants its texts. `causal`: a token sees only those
+    before it.
     `engine_overrides`: what the engine must read in place of the model's config.json. `prefix_block_tokens`: equal
     beginnings are computed once, in blocks of so many tokens; 0 where they are not, and before the engine runs.
     """
@@ -124,6 +125,8 @@ class ModelCard:
         parts: list[Any] = [self.digest, self.dtype, self.pooling, self.usable_tokens, self.changes]
         parts += [self.query_prompt, self.document_prompt, asdict(self.template) if self.template else None]
         parts += [asdict(self.token_vectors)] if self.token_vectors else []
+        # Another release of transformers may make another tokenizer of the same files.
+        parts += ["token_type_ids"] if self.has_segments else []
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
     def describe(self) -> dict[str, Any]:

@@ -31,6 +31,12 @@ def roberta() -> Path:
     return _model("Roberta", shape, _roberta_byte_pairs)
 
 
+def roberta_with_segments() -> Path:
+    """The same with two segments, which its tokenizer marks."""
+    shape = _SHAPE | {"num_hidden_layers": 2, "max_position_embeddings": 514, "type_vocab_size": 2, "pad_token_id": 1}
+    return _model("Roberta", shape, lambda: _marked(_roberta_byte_pairs()))
+
+
 def modern_bert(pooling: str) -> Path:
     """ModernBertForSequenceClassification with layers of local and of global attention; `pooling`: cls or mean."""
     shape = _SHAPE | {"num_hidden_layers": 4, "max_position_embeddings": 512, "classifier_pooling": pooling}
@@ -47,7 +53,8 @@ def _model(family: str, shape: dict[str, Any], build_tokenizer: Any) -> Path:
         tokenizer.save(str(folder / "tokenizer.json"))
         special = {name: token for name, token in _SPECIAL[family].items() if name != "order"}
         config = special | {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 512}
-        config["model_input_names"] = ["input_ids", "attention_mask"]
+        types = ["token_type_ids"] if shape.get("type_vocab_size", 1) > 1 else []
+        config["model_input_names"] = ["input_ids", "attention_mask", *types]
         (folder / "tokenizer_config.json").write_text(json.dumps(config))
         ids = {f"{name}_id": tokenizer.token_to_id(token) for name, token in special.items() if name != "unk_token"}
         settings = shape | ids | {"vocab_size": tokenizer.get_vocab_size(with_added_tokens=True)}
@@ -56,7 +63,8 @@ def _model(family: str, shape: dict[str, Any], build_tokenizer: Any) -> Path:
         model = getattr(transformers, f"{family}ForSequenceClassification")(config_class(**settings))
         model.float().save_pretrained(folder)
 
-    name = "-".join([family, str(shape.get("classifier_pooling", "head"))]).lower()
+    segments = ["segments"] if shape.get("type_vocab_size", 1) > 1 else []
+    name = "-".join([family, str(shape.get("classifier_pooling", "head")), *segments]).lower()
     sources = (Path(__file__), Path(__file__).with_name("byte_pairs.py"))
     return built(name, b"".join(source.read_bytes() for source in sources) + name.encode(), build)
 
@@ -85,6 +93,14 @@ def _two_separators(tokenizer: Tokenizer) -> Tokenizer:
     ids = [(token, tokenizer.token_to_id(token)) for token in ("<s>", "</s>")]
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=ids
+    )
+    return tokenizer
+
+
+def _marked(tokenizer: Tokenizer) -> Tokenizer:
+    ids = [(token, tokenizer.token_to_id(token)) for token in ("<s>", "</s>")]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B:1 </s>:1", special_tokens=ids
     )
     return tokenizer
 

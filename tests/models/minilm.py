@@ -30,6 +30,19 @@ def minilm_cross_encoder() -> Path:
     return classifier("minilm-ce-1", ("relevance",))
 
 
+def minilm_unmarked_cross_encoder() -> Path:
+    """The same, with a tokenizer whose class gives no token_type_ids: transformers leaves the second text unmarked."""
+    source = minilm_cross_encoder()
+
+    def build(folder: Path) -> None:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        stated = json.loads((folder / "tokenizer_config.json").read_text())
+        stated.pop("model_input_names", None)
+        (folder / "tokenizer_config.json").write_text(json.dumps(stated | {"tokenizer_class": "DistilBertTokenizer"}))
+
+    return built("minilm-unmarked", source.name.encode(), build)
+
+
 def minilm_classifier() -> Path:
     """BertForSequenceClassification with three labels on MiniLM: negative, neutral, positive."""
     return classifier("minilm-cls-3", ("negative", "neutral", "positive"))

@@ -120,8 +120,10 @@ KINDS = [
         "embedding, mean", minilm.minilm_embed, embed, vector, lambda folder: reference.mean_pooled(folder, TEXTS, 256)
     ),
     cross_encoder("cross-encoder, BERT", minilm.minilm_cross_encoder),
+    cross_encoder("cross-encoder, BERT, second text unmarked", minilm.minilm_unmarked_cross_encoder),
     cross_encoder("cross-encoder, XLM-R", encoders.xlm_roberta),
     cross_encoder("cross-encoder, RoBERTa", encoders.roberta),
+    cross_encoder("cross-encoder, RoBERTa, two segments", encoders.roberta_with_segments),
     cross_encoder("cross-encoder, ModernBERT, cls", lambda: encoders.modern_bert("cls")),
     cross_encoder("cross-encoder, ModernBERT, mean", lambda: encoders.modern_bert("mean")),
     Kind(

@@ -19,6 +19,8 @@ from tests.parity.kinds import TEXTS, rerank
 from tests.parity.measure import WITHIN, measure
 
 NAMES = (
+    "cross-encoder, BERT, second text unmarked",
+    "cross-encoder, RoBERTa, two segments",
     "cross-encoder, XLM-R",
     "cross-encoder, ModernBERT, mean",
     "decoder reranker, Qwen3 as published",

@@ -118,11 +118,9 @@ def test_the_usable_length_is_what_positions_and_the_authors_allow(
     assert f"at most {expected}" in refusal(folder, max_model_len=expected + 1)
 
 
-def test_segments_need_token_types_in_model_and_tokenizer(tmp_path: Path):
+def test_segments_need_token_types_in_the_model(tmp_path: Path):
     assert card(model_folder(tmp_path / "a", BERT, files=MEAN)).has_segments
     assert not card(model_folder(tmp_path / "b", BERT | {"type_vocab_size": 1}, files=MEAN)).has_segments
-    left_out = {"tokenizer_config.json": {"model_input_names": ["input_ids", "attention_mask"]}}
-    assert not card(model_folder(tmp_path / "c", BERT, files=MEAN | left_out)).has_segments
 
 
 def test_labels_are_in_the_heads_order_and_must_fit_it(tmp_path: Path):
