@@ -81,7 +81,11 @@ def check_model(settings: Settings) -> list[Finding]:
         model = load_model(settings.engine)
     except SettingsInvalid as invalid:
         return [Finding("model", ok=False, found=str(invalid))]
-    described = [Finding(f"model.{name}", ok=True, found=str(is_)) for name, is_ in model.card.describe().items()]
+    advice = model.card.advice
+    described = [
+        Finding(f"model.{name}", ok=True, found=str(is_), fix=advice.get(name, ""))
+        for name, is_ in model.card.describe().items()
+    ]
     return [*described, _check_engine(settings.engine, model.card)]
 
 

@@ -87,6 +87,8 @@ class Worker:
             processors = await asyncio.to_thread(find_processors, settings.engine)
 
             self._enter(Lifecycle.WARMING, io_processors=processors, **model.card.describe())
+            for name, advice in model.card.advice.items():
+                log.warning("less than the model could have", of=f"model.{name}", advice=advice)
             started, card = await start_engine(settings.engine, model.card)
             tasks = tasks_for(
                 card, model.encoder, settings.limits, await load_processors(settings.engine, settings.limits, started)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.changes import changes
 from consumer.model.files import ModelFiles
+from consumer.model.sentence_files import check_sentence_files
 from consumer.model.sliding_window import window_overrides
 from consumer.sections import EngineSettings
 
@@ -61,6 +62,7 @@ class Candidate:
 
         Reads all weights once, for the fingerprint; so the last thing to do. Raises SettingsInvalid.
         """
+        check_sentence_files(self.files, self.config, kind)
         files, engine = self.files, self.engine
         name = files.model if files.commit else files.folder.name
         shared: dict[str, Any] = {

@@ -65,7 +65,7 @@ class ModelCard:
     `usable_tokens`: of one sequence, special tokens included. `hidden_size`: numbers of a vector. `labels`: one per row
     of the head. `scale`: of scores without `raw_scores`. `dimensions`: the lengths to which a vector may be cut; empty
     if none.
-    `dense_modules`: layers behind the pooling, which the engine applies.
+    `dense_modules`: layers behind the pooling, which the engine applies. `by_cosine`: its authors compare vectors so.
     `query_prompt`, `document_prompt`: put before a text by role. `has_segments`: it has token_type_ids, and
     once its tokenizer is loaded, that gives them. `head`: where its logits come from. `template`: the prompt of a
     decoder reranker. `token_vectors`: how a late-interaction model wants its texts. `causal`: a token sees only those
@@ -90,6 +90,7 @@ class ModelCard:
     labels: tuple[str, ...] = ()
     dimensions: Sequence[int] = ()
     dense_modules: int = 0
+    by_cosine: bool = True
     query_prompt: str = ""
     document_prompt: str = ""
     has_segments: bool = False
@@ -105,8 +106,18 @@ class ModelCard:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks it can do."""
-        return TASKS[self.kind]
+        """The tasks it can do. Vectors that are meant for another measure than the cosine are not compared by it."""
+        return TASKS[self.kind] if self.by_cosine else ("embed",)
+
+    @property
+    def advice(self) -> Mapping[str, str]:
+        """What to know of an entry of describe() that is less than one would expect."""
+        compared = (
+            "rerank and score compare vectors by cosine, and config_sentence_transformers.json names another measure "
+            "(similarity_fn_name) without a Normalize module: take the vectors by embed with `normalize: false`, or "
+            "state cosine there if it was trained for that"
+        )
+        return {} if self.by_cosine else {"tasks": compared}
 
     @property
     def dimension_choices(self) -> list[int] | str:

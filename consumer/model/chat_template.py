@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumer.model.files import ModelFiles
+from consumer.model.sentence_files import MODEL, check_processing, modules_of, stated_object
 from consumer.model.template import DOCUMENT, INSTRUCTION, QUERY, Template
 
 _PROBES = (" one ", "Two\n\n{{ 3 }}", "\n<four> & 'five'", "")
@@ -25,9 +26,13 @@ def template_of(files: ModelFiles) -> Template | None:
     """
     sentence = files.sentence_config()
     message = (sentence.get("modality_config") or {}).get("message")
-    modules = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in files.json("modules.json") or []]
+    modules = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules_of(files)]
     if not isinstance(message, Mapping) or modules not in (["Transformer", "LogitScore"], ["Transformer"]):
         return None
+    output = (message.get("method", "forward"), message.get("method_output_name", "logits"))
+    if output != ("forward", "logits"):
+        raise files.refuse(f"its modality_config takes {output} of a prompt; ('forward', 'logits') is supported")
+    check_processing(files)
     from transformers import AutoTokenizer  # noqa: PLC0415 - seconds, and few models need it here
 
     tokenizer = AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
@@ -36,7 +41,7 @@ def template_of(files: ModelFiles) -> Template | None:
     if any(text.count(_MARKS[role]) != 1 for role in ("query", "document")) or text.count(_MARKS["system"]) > 1:
         raise files.refuse("its chat template does not hold a query and a document once each")
     default = chat.render({role: mark for role, mark in _MARKS.items() if role != "system"})
-    prompts = files.json("config_sentence_transformers.json")
+    prompts = stated_object(files, MODEL)
     instruction = (prompts.get("prompts") or {}).get(prompts.get("default_prompt_name")) or _default(text, default)
     if instruction is None:
         raise files.refuse("its chat template changes with an instruction in a way that is not supported")
@@ -87,7 +92,7 @@ def _check(files: ModelFiles, chat: _Chat, marked: str) -> None:
 
 def _answer_tokens(files: ModelFiles, tokenizer: Any) -> tuple[str | None, str | None]:
     """The relevant and the irrelevant token that LogitScore names, if there is one."""
-    for module in files.json("modules.json"):
+    for module in modules_of(files):
         if str(module.get("type", "")).endswith(".LogitScore"):
             score = files.json(f"{module.get('path', '')}/config.json")
             ids = (score.get("true_token_id"), score.get("false_token_id"))

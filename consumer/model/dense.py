@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from consumer.model.candidate import Candidate
+from consumer.model.sentence_files import check_names
 
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid", "SiLU")
 _FILE = "model.safetensors"
@@ -22,20 +23,20 @@ def module_kind(module: Mapping[str, Any]) -> str:
     return str(module.get("type", "")).rsplit(".", 1)[-1]
 
 
-def projected_size(candidate: Candidate, modules: Sequence[Mapping[str, Any]], size: int | None = None) -> int:
-    """How many numbers a vector has behind these modules, of `size` before; default: the model's own hidden size.
+def projected_size(candidate: Candidate, modules: Sequence[Mapping[str, Any]], feature: str) -> int:
+    """How many numbers a vector has behind these modules, each of which takes and gives the vectors called `feature`.
 
     Raises SettingsInvalid for one that is not computed as its authors meant it.
     """
-    size = candidate.positive("hidden_size") if size is None else size
+    size = candidate.positive("hidden_size")
     if modules and "head_dtype" in candidate.config:
         raise candidate.files.refuse("leave out engine.args.hf_overrides.head_dtype: its Dense module is of float32")
     for module in modules:
-        size = _after(candidate, module, size)
+        size = _after(candidate, module, size, feature)
     return size
 
 
-def _after(candidate: Candidate, module: Mapping[str, Any], size: int) -> int:
+def _after(candidate: Candidate, module: Mapping[str, Any], size: int, feature: str) -> int:
     files, path = candidate.files, str(module.get("path", ""))
     name = f"{path}/config.json"
     config = files.json(name)
@@ -59,4 +60,6 @@ def _after(candidate: Candidate, module: Mapping[str, Any], size: int) -> int:
         )
     if bool(config.get("bias", True)) != ("linear.bias" in shapes):
         raise files.refuse(f"{name} and its weights do not agree on a bias")
+    if not str(module.get("type")).startswith("pylate."):  # whose Dense takes tokens' vectors whatever it says
+        check_names(files, name, config, feature)
     return outputs

@@ -8,6 +8,8 @@ from typing import Any
 from consumer.model.candidate import Candidate, Family
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.dense import module_kind, projected_size
+from consumer.model.prompts import prompts_by_role
+from consumer.model.sentence_files import check_pooling, compares_by_cosine, modules_of, stated_object
 
 _ENCODERS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel")
 _LANGUAGE_MODELS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")
@@ -15,13 +17,6 @@ _LANGUAGE_MODELS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _DECODERS = ("Qwen2Model", "Qwen3Model", "LlamaModel", *_LANGUAGE_MODELS)
 _POOLINGS = {"mean": "MEAN", "mean_tokens": "MEAN", "cls": "CLS", "cls_token": "CLS", "lasttoken": "LAST"}
 """sentence-transformers' names, new and old -> vLLM's."""
-KNOWN_PROMPTS: Mapping[str, tuple[str, str]] = {
-    f"intfloat/{name}": ("query: ", "passage: ")
-    for size in ("small", "base", "large")
-    for name in (f"e5-{size}", f"e5-{size}-v2", f"multilingual-e5-{size}")
-}
-"""Models of the Hugging Face hub whose authors ask for prompts and whose files do not state them -> of a query, of a
-document: https://huggingface.co/intfloat/multilingual-e5-base. A folder of the same name is no proof."""
 _FIX = 'set engine.args to {"pooler_config": {"seq_pooling_type": "CLS"}}, or "MEAN" or "LAST", as its authors say'
 
 
@@ -29,7 +24,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     files, causal = candidate.files, candidate.architecture in _DECODERS
     if not causal and candidate.architecture not in _ENCODERS:
         return None
-    modules = files.json("modules.json") or []
+    modules = modules_of(files)
     stated = _stated_pooling(candidate, modules)
     configured = _configured_pooling(candidate)
     if candidate.architecture in _LANGUAGE_MODELS and not (configured or stated):
@@ -37,10 +32,10 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     dense = _dense_modules(candidate, modules)
     pooling = configured or _named(candidate, stated)
     files.tensor_shapes()  # refuses weights that cannot be read; an embedder has no head to look at
-    size = projected_size(candidate, dense)
-    query_prompt, document_prompt = _prompts(candidate)
-    if pooling == "MEAN" and stated.get("include_prompt") is False and (query_prompt or document_prompt):
-        raise files.refuse("it leaves its prompts out of the mean (include_prompt), which vLLM does not")
+    size = projected_size(candidate, dense, "sentence_embedding")
+    query_prompt, document_prompt = prompts_by_role(candidate)
+    if pooling != "LAST" and stated.get("include_prompt") is False and (query_prompt or document_prompt):
+        raise files.refuse("it leaves its prompts out when it pools (include_prompt), which vLLM does not")
     if causal:
         _check_causal(candidate, pooling)
     return candidate.card(
@@ -50,6 +45,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         causal=causal,
         hidden_size=size,
         dense_modules=len(dense),
+        by_cosine=compares_by_cosine(files, length_1=bool(modules) and module_kind(modules[-1]) == "Normalize"),
         dimensions=candidate.config.get("matryoshka_dimensions")
         or (range(1, size + 1) if candidate.config.get("is_matryoshka") else ()),
         query_prompt=query_prompt,
@@ -79,26 +75,6 @@ def _check_causal(candidate: Candidate, pooling: str) -> None:
         raise files.refuse("pooling CLS is not supported on a decoder: its first token sees no other")
 
 
-def _prompts(candidate: Candidate) -> tuple[str, str]:
-    """Of a query and of a document: as set, else by the model's name on the hub, else as its files state them."""
-    files, engine = candidate.files, candidate.engine
-    known = KNOWN_PROMPTS.get(files.model) if files.commit else None
-    query, document = known or _stated_prompts(files.json("config_sentence_transformers.json"))
-    return (
-        query if engine.query_prompt is None else engine.query_prompt,
-        document if engine.document_prompt is None else engine.document_prompt,
-    )
-
-
-def _stated_prompts(sentence: Mapping[str, Any]) -> tuple[str, str]:
-    """Those that sentence-transformers' encode_query and encode_document look for."""
-    prompts = sentence.get("prompts") or {}
-    default = prompts.get(sentence.get("default_prompt_name")) or ""
-    documents = [prompts[role] for role in ("document", "passage", "corpus") if prompts.get(role) is not None]
-    query = prompts.get("query")
-    return default if query is None else query, documents[0] if documents else default
-
-
 def _configured_pooling(candidate: Candidate) -> str | None:
     configured = candidate.engine.args.get("pooler_config", {})
     chosen = configured.get("seq_pooling_type") or configured.get("pooling_type")
@@ -110,7 +86,9 @@ def _configured_pooling(candidate: Candidate) -> str | None:
 def _stated_pooling(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The pooling's own config.json; empty where there is none."""
     paths = [module.get("path", "") for module in modules if module_kind(module) == "Pooling"]
-    stated: Mapping[str, Any] = candidate.files.json(f"{paths[0] if paths else '1_Pooling'}/config.json")
+    name = f"{paths[0] if paths else '1_Pooling'}/config.json"
+    stated = stated_object(candidate.files, name)
+    check_pooling(candidate.files, name, stated)
     return stated
 
 
@@ -122,8 +100,10 @@ def _named(candidate: Candidate, stated: Mapping[str, Any]) -> str:
     mode = stated.get("pooling_mode")
     modes = [mode] if isinstance(mode, str) else mode
     if modes is None:
-        modes = [key.removeprefix("pooling_mode_") for key, on in stated.items() if on is True]
-        modes = [mode for mode in modes if f"pooling_mode_{mode}" in stated]
+        legacy = {
+            key.removeprefix("pooling_mode_"): on for key, on in stated.items() if key.startswith("pooling_mode_")
+        }
+        modes = [mode for mode, on in legacy.items() if on]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
         raise files.refuse(f"its pooling {modes} is not supported: one of {', '.join(sorted(_POOLINGS))} is")
     return _POOLINGS[modes[0]]

@@ -58,10 +58,20 @@ class ModelFiles:
             raise self.refuse("it has no readable config.json: name a Hugging Face model or a folder in its layout")
         return config
 
+    @property
+    def sentence_config_name(self) -> str:
+        """The file in which sentence-transformers says how the encoder is used; its newest name where none does."""
+        return next((name for name in _SENTENCE_CONFIGS if self.json(name)), _SENTENCE_CONFIGS[0])
+
     def sentence_config(self) -> dict[str, Any]:
-        """What sentence-transformers says of the encoder (`max_seq_length`, ...); {} where it says nothing."""
-        stated = (self.json(name) for name in _SENTENCE_CONFIGS)
-        return next((config for config in stated if config), {})
+        """What sentence-transformers says of the encoder (`max_seq_length`, ...); {} where it says nothing.
+
+        Raises SettingsInvalid unless that is an object.
+        """
+        stated = self.json(self.sentence_config_name)
+        if not isinstance(stated, dict):
+            raise self.refuse(f"{self.sentence_config_name} must be an object")
+        return stated
 
     def check_adapter(self) -> None:
         """Raises SettingsInvalid where transformers would apply an adapter, which vLLM takes for weights or ignores."""

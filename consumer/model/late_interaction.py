@@ -15,6 +15,7 @@ from typing import Any
 from consumer.model.candidate import Candidate, Family
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.dense import module_kind, projected_size
+from consumer.model.sentence_files import MODEL, compares_by_cosine, modules_of, stated_object
 from consumer.model.token_vectors import TokenVectors
 
 _COLBERT = "HF_ColBERT"
@@ -39,15 +40,17 @@ class _Stated:
 
 def _recognise(candidate: Candidate) -> ModelCard | None:
     files = candidate.files
-    modules = files.json("modules.json") or []
+    modules = modules_of(files)
     if candidate.architecture == _COLBERT:
         stated, size, dense = _colbert(candidate), _projection_rows(candidate), 0
-    elif candidate.architecture in _BODIES and _is_pylate(files.json("config_sentence_transformers.json")):
+    elif candidate.architecture in _BODIES and _is_pylate(stated_object(files, MODEL)):
         stated = _pylate(candidate, modules)
-        size, dense = projected_size(candidate, modules[1:]), len(modules) - 1
+        size, dense = projected_size(candidate, modules[1:], "token_embeddings"), len(modules) - 1
     else:
         return None
     candidate.check_own_code()
+    if not compares_by_cosine(files, length_1=True):
+        raise files.refuse(f"{MODEL} names another similarity_fn_name than MaxSim")
     files.tensor_shapes()  # refuses weights that cannot be read
     usable = candidate.usable_tokens(stated=stated.document_tokens)
     return candidate.card(
@@ -105,7 +108,7 @@ def _pylate(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -> _Stat
     kinds = [module_kind(module) for module in modules]
     if kinds[:1] != ["Transformer"] or len(kinds) == 1 or set(kinds[1:]) != {"Dense"}:
         raise files.refuse(f"its modules {', '.join(kinds)} are not supported: Transformer and then Dense are")
-    sentence = files.json("config_sentence_transformers.json")
+    sentence = stated_object(files, MODEL)
     if sentence.get("default_prompt_name"):
         raise files.refuse("leave default_prompt_name out of its config_sentence_transformers.json: it has markers")
 

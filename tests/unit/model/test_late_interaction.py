@@ -18,7 +18,10 @@ METADATA = {"query_maxlen": 12, "doc_maxlen": 14, "attend_to_mask_tokens": True,
 MASK = {"tokenizer_config.json": {"mask_token": {"content": "[MASK]"}}}
 PROJECTION = {"linear.weight": (3, 4)}
 SENTENCE = {"model_type": "ColBERT", "query_prefix": "[Q] ", "document_prefix": "[D] ", "do_query_expansion": False}
-MODULES = [{"path": "", "type": "a.Transformer"}, {"path": "1_Dense", "type": "pylate.models.Dense.Dense"}]
+MODULES = [
+    {"path": "", "type": "sentence_transformers.models.Transformer"},
+    {"path": "1_Dense", "type": "pylate.models.Dense.Dense"},
+]
 DENSE = {"in_features": 4, "out_features": 3, "bias": False, "activation_function": "torch.nn.Identity"}
 
 
@@ -122,3 +125,18 @@ def test_a_marker_must_be_in_the_vocabulary_and_must_have_a_place():
         ModelTokenizer(tokenizer(), token_vectors=TokenVectors("[X]", "[D]", 8, None, ()))
     with pytest.raises(SettingsInvalid, match="marker"):
         ModelTokenizer(tokenizer(special=False), token_vectors=vectors)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "says"),
+    [
+        ({"prompts": {"query": "search: "}}, "'search: '"),
+        ({"prompts": {"document": "[Q] "}}, "beside its markers"),
+        ({"query_expansion": {"strategy": "fixed"}}, "query_expansion"),
+        ({"attend_to_mask_tokens": True}, "attend_to_mask_tokens"),
+        ({"similarity_fn_name": "euclidean"}, "similarity_fn_name"),
+    ],
+)
+def test_what_is_not_read_of_pylates_files_is_refused(tmp_path: Path, sentence: dict, says: str):
+    assert card(pylate(tmp_path / "a", prompts={"query": "[Q] ", "document": ""}, similarity_fn_name="MaxSim"))
+    assert says in refusal(pylate(tmp_path / "b", **sentence))

@@ -165,20 +165,6 @@ def test_what_is_not_recognised_is_refused_naming_what_was_seen(tmp_path: Path, 
     assert "not supported yet" in text
 
 
-def test_prompts_are_those_of_encode_query_and_encode_document(tmp_path: Path):
-    def prompts(**sentence: Any) -> tuple[str, str]:
-        files = MEAN | {"config_sentence_transformers.json": sentence}
-        found = card(model_folder(tmp_path, BERT, files=files))
-        return found.query_prompt, found.document_prompt
-
-    assert prompts() == ("", "")
-    assert prompts(prompts={"query": "query: ", "passage": "passage: "}) == ("query: ", "passage: ")
-    assert prompts(prompts={"query": "q: ", "document": "", "passage": "p: "}) == ("q: ", "")
-    assert prompts(prompts={"text": "t: "}, default_prompt_name="text") == ("t: ", "t: ")
-    assert prompts(prompts={"text": "t: ", "query": "q: "}, default_prompt_name="text") == ("q: ", "t: ")
-    assert prompts(prompts={"text": "t: "}, default_prompt_name=None) == ("", "")
-
-
 def test_matryoshka_models_take_dimensions(tmp_path: Path):
     assert card(model_folder(tmp_path, BERT | {"is_matryoshka": True}, files=MEAN)).dimensions == range(1, 5)
     assert card(model_folder(tmp_path, BERT | {"matryoshka_dimensions": [2, 4]}, files=MEAN)).dimensions == [2, 4]
