@@ -42,6 +42,8 @@ def load_model(engine: EngineSettings) -> LoadedModel:
         template=card.template,
         token_vectors=card.token_vectors,
     )
+    if card.kind is not ModelKind.CUSTOM:  # whose texts become tokens elsewhere
+        encoder.check_vocabulary(card.vocabulary_size)
     return LoadedModel(replace(card, has_segments=encoder.has_segments), encoder)
 
 

@@ -79,6 +79,11 @@ class PromptLayout:
             raise SettingsInvalid("engine.reranker.template: this model's tokenizer does not split at control tokens")
         return layout
 
+    @property
+    def own_ids(self) -> list[int]:
+        """Those of the prompt that are the same whatever it is about."""
+        return _joined(self.head) + self.suffix_ids
+
     def head_texts(self, instruction: str, query: str) -> list[str]:
         """What is to be tokenised once per request."""
         return [_filled(part, instruction, query) for part in self.head if isinstance(part, str)]

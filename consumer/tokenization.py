@@ -22,6 +22,7 @@ from consumer.model.token_vectors import TokenVectors
 from consumer.prompt_layout import PromptLayout
 from consumer.records import TokenSequence
 from consumer.vector_layout import VectorLayout
+from consumer.vocabulary import check_vocabulary
 from consumer.word_tokens import WordTokens
 
 _PROBES = ("one", "two three")
@@ -119,6 +120,18 @@ class ModelTokenizer:
             if token_vectors
             else None
         )
+
+    def check_vocabulary(self, vocabulary_size: int) -> None:
+        """Raises SettingsInvalid where a sequence may have an id that a model of so many entries has not."""
+        layout, prompt, vectors = self.layout, self.prompt, self.vectors
+        around = {*layout.single_prefix, *layout.single_suffix}
+        around.update(layout.pair_prefix, layout.pair_middle, layout.pair_suffix)
+        if prompt:
+            around = set(prompt.own_ids)
+        if vectors:
+            around = {*vectors.query_head, *vectors.document_head, *vectors.tail}
+            around.update(() if vectors.filling is None else (vectors.filling,))
+        check_vocabulary(self._tokenizer, vocabulary_size, around)
 
     @property
     def has_segments(self) -> bool:

@@ -65,7 +65,8 @@ class Document(_Strict):
     id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The caller's name of this document, echoed in its item; need not be unique."""
     text: str
-    """The text. A text without content tokens is an item error, not an invalid request."""
+    """The text. One without content tokens is an item error, not an invalid request. Nothing is fetched: a `data:` URI
+    is refused with `schema`, and so is a URL alone where it would be compared with a query."""
 
 
 def _as_document(value: object) -> object:
@@ -189,7 +190,7 @@ class EmbedRequest(Request):
     inputs: Annotated[Inputs, Field(alias="input")]
     """One text or a list of texts."""
     dimensions: Count | None = None
-    """Keep the first dimensions only, for models trained for it; absent: all."""
+    """Keep the first dimensions only, for models trained for it; absent, or the vector's whole length: all."""
     normalize: bool = True
     """Scale each vector to length 1, after `dimensions`."""
     role: Literal["query", "document"] | None = None

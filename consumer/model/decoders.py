@@ -17,7 +17,7 @@ _CAUSAL = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM", "GemmaFor
 _TIED_UNLESS_STATED = ("GemmaForCausalLM",)
 """Where transformers takes the input's embeddings for lm_head, too, when config.json says nothing."""
 WITH_HEAD = tuple(name.replace("ForCausalLM", "ForSequenceClassification") for name in _CAUSAL)
-HEAD = "score.weight"
+HEAD, _BIAS = "score.weight", "score.bias"
 _FIX = (
     f"set engine.reranker.template to {' or '.join(KNOWN)} if it is one of those, or to its own prompt with {{query}} "
     "and {document}, as its authors give it"
@@ -81,8 +81,17 @@ def _with_head(candidate: Candidate) -> ModelCard | None:
     return _card(candidate, Template(template.text, template.instruction), HEAD, {})
 
 
+def check_no_bias(candidate: Candidate) -> None:
+    """Raises SettingsInvalid for a bias of the head: transformers has none and ignores it, vLLM adds it."""
+    if _BIAS in candidate.files.tensor_shapes():
+        raise candidate.files.refuse(
+            f"its weights have {_BIAS}, which transformers ignores and vLLM adds: take it out of the weights"
+        )
+
+
 def _card(candidate: Candidate, template: Template, head: str, overrides: dict[str, Any]) -> ModelCard:
     candidate.check_own_code()
+    check_no_bias(candidate)
     return candidate.card(
         ModelKind.DECODER_RERANKER,
         Scale.SIGMOID,

@@ -46,8 +46,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
         hidden_size=size,
         dense_modules=len(dense),
         by_cosine=compares_by_cosine(files, length_1=bool(modules) and module_kind(modules[-1]) == "Normalize"),
-        dimensions=candidate.config.get("matryoshka_dimensions")
-        or (range(1, size + 1) if candidate.config.get("is_matryoshka") else ()),
+        dimensions=_dimensions(candidate, size),
         query_prompt=query_prompt,
         document_prompt=document_prompt,
     )
@@ -65,6 +64,16 @@ def _dense_modules(candidate: Candidate, modules: Sequence[Mapping[str, Any]]) -
             "Normalize, in this order, are"
         )
     return [module for module in modules if module_kind(module) == "Dense"]
+
+
+def _dimensions(candidate: Candidate, size: int) -> Sequence[int]:
+    """The lengths to which its vectors of `size` numbers may be cut."""
+    stated = candidate.config.get("matryoshka_dimensions")
+    if not stated:
+        return range(1, size + 1) if candidate.config.get("is_matryoshka") else ()
+    if not isinstance(stated, list) or not all(type(one) is int and 1 <= one <= size for one in stated):
+        raise candidate.files.refuse(f"its matryoshka_dimensions {stated} are no lengths of a vector of {size} numbers")
+    return stated
 
 
 def _check_causal(candidate: Candidate, pooling: str) -> None:

@@ -46,6 +46,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     scale = _SCALES.get(str(candidate.config.get("problem_type")), Scale.SOFTMAX)
     if not causal:
         return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head)
+    decoders.check_no_bias(candidate)
     traits = {"causal": True, "pooling": "LAST", "has_segments": False}
     return candidate.card(ModelKind.CLASSIFIER, scale, labels=labels, head=head, **traits)
 

@@ -38,8 +38,9 @@ class Embed:
                 ErrorCode.SCHEMA,
                 "`role`: the loaded model embeds queries and documents differently; say which these are",
             )
-        if request.dimensions is not None and request.dimensions not in card.dimensions:
+        if request.dimensions not in (None, card.hidden_size) and request.dimensions not in card.dimensions:
             able = f"takes {card.dimension_choices}" if card.dimensions else "was not trained for shorter vectors"
+            able += f"; all are {card.hidden_size}"
             raise RecordRejected(ErrorCode.SCHEMA, f"`dimensions`: the loaded model {able}")
         texts = self._texts_of(request)
         return [texts.to_tokenise(one.text, f"`input[{index}]`", index) for index, one in enumerate(request.inputs)]

@@ -25,9 +25,9 @@ def to_tokenise(request: PairsRequest, documents: Sequence[str], queries: Texts,
     """The query, then the documents, each as its role wants it. Raises RecordRejected."""
     query = queries.to_tokenise(request.query, "`query`")
     if isinstance(request, ScoreRequest):
-        return [query, *(rows.to_tokenise(document, "`document`") for document in documents)]
+        return [query, *(rows.document_to_tokenise(document, "`document`") for document in documents)]
     listed = enumerate(documents)
-    return [query, *(rows.to_tokenise(document, f"`documents[{index}]`", index) for index, document in listed)]
+    return [query, *(rows.document_to_tokenise(document, f"`documents[{index}]`", index) for index, document in listed)]
 
 
 def check_no_instruction(request: PairsRequest) -> None:

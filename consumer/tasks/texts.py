@@ -14,6 +14,8 @@ from schemas.errors import ErrorCode
 
 _DATA_URI = re.compile(r"\s*data:(?:[\w.+-]+/[\w.+-]+(?:;\s?[^,;\s]*)*|(?:;\s?[^,;\s]+)+),", re.ASCII | re.IGNORECASE)
 """With a media type, or with parameters alone, as RFC 2397 allows; some writers put a space before a parameter."""
+_URL = re.compile(r"\s*+[a-z][a-z0-9+.-]{0,31}://\S++\s*+\Z", re.ASCII | re.IGNORECASE)
+"""A URL and nothing else, of whatever scheme."""
 _MOST_UTF8_BYTES = 4
 """Of one code point."""
 
@@ -37,6 +39,18 @@ class Texts:
         if _DATA_URI.match(text):
             raise RecordRejected(ErrorCode.SCHEMA, f"{field} is a data: URI; only texts are scored", index=index)
         return "" if self._too_many_bytes(text) else self._prompt + text
+
+    def document_to_tokenise(self, document: str, field: str, index: int | None = None) -> str:
+        """The same of what is compared with a query.
+
+        Raises RecordRejected for a URL alone, too: other rerankers fetch the image or the page there. In a query or an
+        input to embed or classify a URL is a text: people search for one, and models label them.
+        """
+        if _URL.match(document):
+            raise RecordRejected(
+                ErrorCode.SCHEMA, f"{field} is a URL, and nothing is fetched; only texts are scored", index=index
+            )
+        return self.to_tokenise(document, field, index)
 
     def too_large(self, text: str) -> InputRejected | None:
         """Why this text is not even tokenised, or None."""

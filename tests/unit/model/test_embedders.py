@@ -149,3 +149,9 @@ def test_modules_of_another_kind_or_order_are_refused_by_name(tmp_path: Path, ki
     assert "Pooling, Dense and Normalize, in this order" in refusal(
         with_dense(tmp_path, DENSE, {"linear.weight": (3, 4)}, *kinds)
     )
+
+
+@pytest.mark.parametrize("stated", [[2, 5], [0, 4], ["4"], 4, [2.0]])
+def test_lengths_that_a_vector_cannot_have_are_refused(tmp_path: Path, stated: Any):
+    config = BERT | {"matryoshka_dimensions": stated}
+    assert "matryoshka_dimensions" in refusal(model_folder(tmp_path, config, files=MEAN))

@@ -95,3 +95,14 @@ def test_labels_that_have_one_name_are_refused_because_nobody_could_tell_them_ap
     assert "good" in text
     assert "bad" not in text
     assert "id2label" in text
+
+
+def test_a_bias_of_a_decoders_head_is_refused_because_transformers_ignores_it_and_vllm_adds_it(tmp_path: Path):
+    several = {"score.weight": (3, 4), "score.bias": (3,)}
+    assert "score.bias" in refusal(model_folder(tmp_path / "several", DECODER | NAMES, several))
+    one = {"score.weight": (1, 4), "score.bias": (1,)}
+    reranker = {"template": "qwen3"}
+    assert "score.bias" in refusal(model_folder(tmp_path / "one", DECODER | {"num_labels": 1}, one), reranker=reranker)
+    whole = DECODER | {"architectures": ["Qwen3ForCausalLM"], "tie_word_embeddings": True}
+    shapes = {"score.bias": (1,)}
+    assert "score.bias" in refusal(model_folder(tmp_path / "whole", whole, shapes), reranker=reranker)

@@ -180,7 +180,7 @@ def test_texts_with_too_many_bytes_are_never_tokenised():
 
 
 @pytest.mark.parametrize("card", [CROSS_ENCODER, EMBEDDER])
-def test_a_data_uri_is_refused_and_a_url_is_text(card):
+def test_a_data_uri_is_refused(card):
     wrong = rejected(card, rerank("a", "data:image/png;base64,iVBORw0KGgo="))
     assert (wrong.code, wrong.index) == (ErrorCode.SCHEMA, 1)
     assert "documents[1]" in wrong.message
@@ -190,10 +190,36 @@ def test_a_data_uri_is_refused_and_a_url_is_text(card):
         "data:image/svg+xml; charset=utf-8;base64,PHN2Zz4=",
     ):
         assert rejected(card, rerank("a", query=uri)).code is ErrorCode.SCHEMA
-    assert prepare(card, rerank("https://example.org/cat.png", "data: the new oil, they say", "data:a/b")).inputs
+    assert prepare(card, rerank("data: the new oil, they say", "data:a/b")).inputs
 
 
-def test_what_only_begins_like_a_data_uri_is_found_out_at_once():
+@pytest.mark.parametrize("card", [CROSS_ENCODER, EMBEDDER])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/cat.png",
+        " HTTP://example.org/a?b=c#d \n",
+        "s3://bucket/cat.png",
+        "gs://bucket/cat.png",
+        "file:///srv/cat.png",
+        "https://example.org/\u732b.png",
+        "abfss://container@account/cat.png",
+    ],
+)
+def test_a_document_that_is_nothing_but_a_url_is_refused_and_a_query_or_a_text_with_one_is_text(card, url):
+    wrong = rejected(card, rerank("a", url))
+    assert (wrong.code, wrong.index) == (ErrorCode.SCHEMA, 1)
+    assert "`documents[1]` is a URL" in wrong.message
+    assert url.strip() not in wrong.message
+    assert prepare(card, rerank("a", query=url)).inputs
+    assert prepare(
+        card, rerank(f"see {url.strip()}", f"{url.strip()} is a cat", "https://", "a://b c", "/a/cat.png")
+    ).inputs
+
+
+def test_what_only_begins_like_a_uri_is_found_out_at_once():
+    almost = ["https://" + "a" * 50_000 + " b", "a" * 50_000 + "://", " " * 50_000 + "a", "a://b" + " " * 50_000 + "c"]
+    assert prepare(CROSS_ENCODER, rerank(*almost)).inputs
     almost = ["data:a/b" + ";" * 50_000, "data:" + ";a" * 50_000, "data:a/b" + "; " * 50_000, "data:" + "a" * 50_000]
     assert prepare(CROSS_ENCODER, rerank(*almost)).inputs
 

@@ -58,6 +58,7 @@ def test_whatever_is_wrong_with_the_one_document_is_the_requests_error_without_a
         (score("a " * 20, truncate=False), ErrorCode.TOO_LONG, {}),
         (score("a" * 30), ErrorCode.TOO_LONG, {"max_text_bytes": 20}),
         (score("data:image/png;base64,AAAA"), ErrorCode.SCHEMA, {}),
+        (score("https://example.org/cat.png"), ErrorCode.SCHEMA, {}),
     ):
         wrong = rejected(card, request, **limits)
         assert (wrong.code, wrong.index) == (code, None)
@@ -105,6 +106,12 @@ def test_classify_keeps_each_error_in_its_place():
     assert "input[1]" in wrong.message
 
 
+@pytest.mark.parametrize(("card", "request_of"), [(CLASSIFIER, classify), (EMBEDDER, embed)])
+def test_a_url_that_is_to_be_labelled_or_embedded_is_a_text(card, request_of):
+    shaped = answer(card, request_of("https://example.org/login"), [float32(1, 2, 3)])
+    assert "error" not in shaped.results[0]
+
+
 def test_vectors_are_of_length_one_unless_asked_not_to():
     shaped = answer(EMBEDDER, embed("a"), [float32(3, 4)])
     np.testing.assert_allclose(shaped.results[0]["embedding"], [0.6, 0.8], rtol=1e-6)
@@ -134,7 +141,17 @@ def test_dimensions_cut_first_and_normalise_then_on_models_trained_for_it():
     assert (wrong.code, wrong.index) == (ErrorCode.SCHEMA, None)
     assert "1 to 4" in wrong.message
     assert "[2, 4]" in rejected(replace(EMBEDDER, dimensions=(2, 4)), embed("a", dimensions=3)).message
-    assert rejected(EMBEDDER, embed("a", dimensions=2)).code is ErrorCode.SCHEMA
+    wrong = rejected(EMBEDDER, embed("a", dimensions=2))
+    assert wrong.code is ErrorCode.SCHEMA
+    assert str(EMBEDDER.hidden_size) in wrong.message
+
+
+def test_all_the_numbers_of_a_vector_may_be_asked_for_of_any_model():
+    for dimensions in ((), (2,), range(1, 3)):
+        card = replace(EMBEDDER, dimensions=dimensions, hidden_size=4)
+        shaped = answer(card, embed("a", dimensions=4, normalize=False), [float32(3, 4, 12, 84)])
+        assert shaped.results[0]["embedding"].tolist() == [3, 4, 12, 84]
+        assert rejected(card, embed("a", dimensions=5)).code is ErrorCode.SCHEMA
 
 
 def test_a_role_is_required_exactly_where_prompts_differ():
