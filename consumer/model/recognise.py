@@ -10,6 +10,7 @@ from consumer.model.candidate import Candidate
 from consumer.model.card import ModelCard, ModelKind
 from consumer.model.custom import custom_card
 from consumer.model.files import locate
+from consumer.model.unsupported import not_supported
 from consumer.sections import EngineSettings, RerankerSettings
 
 FAMILIES = (late_interaction.FAMILY, embeddings.FAMILY, heads.FAMILY, decoders.FAMILY)
@@ -41,24 +42,5 @@ def recognise(engine: EngineSettings) -> ModelCard:
             return card
     if chosen_io_processors(engine):
         return custom_card(candidate)
-    raise files.refuse(_not_supported(candidate.architecture))
-
-
-def _not_supported(architecture: str) -> str:
-    if architecture.endswith(("ForCausalLM", "ForConditionalGeneration")):
-        seen = "a decoder without a scoring head; one that is a reranker needs its prompt: set engine.reranker.template"
-    elif architecture.endswith("ForSequenceClassification"):
-        seen = "a head on a model whose prompt is not known here"
-    elif architecture.endswith("RewardModel"):
-        seen = (
-            "a reward per token or step, which no task answers: read it in an IO processor of your own; reward models "
-            "with one label on the last token are scored by their prompt, with raw_scores"
-        )
-    elif architecture.endswith("ForMaskedLM"):
-        seen = "a language model without a scoring head"
-    else:
-        seen = "not a text encoder that is known here"
-    known = list(dict.fromkeys(name for family in FAMILIES for name in family.architectures))
-    if architecture in known:
-        return f"nothing says how this {architecture} scores ({seen})"
-    return f"{architecture} is not supported yet ({seen}). Supported: {', '.join(known)}"
+    known = (name for family in FAMILIES for name in family.architectures)
+    raise files.refuse(not_supported(candidate, known))

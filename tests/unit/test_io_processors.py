@@ -66,7 +66,7 @@ def test_a_model_that_nothing_is_known_of_is_left_to_them(tmp_path: Path):
 
 def test_without_them_it_is_refused(tmp_path: Path):
     folder = model_folder(tmp_path, BERT | {"architectures": ["OnesOwnModel"]})
-    with pytest.raises(SettingsInvalid, match="OnesOwnModel is not supported"):
+    with pytest.raises(SettingsInvalid, match="this architecture is not supported: OnesOwnModel"):
         recognise(EngineSettings(model=str(folder), io_processors=()))
 
 

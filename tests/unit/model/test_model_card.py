@@ -148,21 +148,40 @@ def test_a_classifier_without_a_trained_head_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("architecture", "said"),
+    ("architecture", "config", "said"),
     [
-        ("GptOssForCausalLM", "decoder"),
-        ("DebertaV2ForSequenceClassification", "prompt"),
-        ("BertForMaskedLM", "without a scoring head"),
-        ("Qwen2ForRewardModel", "reward per token"),
-        ("Qwen2ForProcessRewardModel", "reward per token"),
-        ("ColBERTLfm2Model", "not a text encoder"),
+        *(
+            (name, {}, "")
+            for name in (
+                *("DebertaV2ForSequenceClassification", "DistilBertForSequenceClassification", "DistilBertModel"),
+                *("ElectraForSequenceClassification", "AlbertModel", "MPNetModel", "T5EncoderModel"),
+                *("GptOssForCausalLM", "Phi3ForCausalLM", "Gemma2ForCausalLM", "MistralForCausalLM", "MistralModel"),
+                *("GPT2ForSequenceClassification", "Qwen3MoeForSequenceClassification", "Gemma3TextModel"),
+                *("ColBERTLfm2Model", "DebertaV2ForTokenClassification", "JinaForRanking"),
+            )
+        ),
+        ("BertForMaskedLM", {}, "no head that scores"),
+        ("Qwen2ForRewardModel", {}, "a reward per token or step"),
+        ("Qwen2ForProcessRewardModel", {}, "a reward per token or step"),
+        ("Qwen3VLForConditionalGeneration", {"vision_config": {"depth": 1}}, "images or sound"),
+        ("Qwen2AudioForConditionalGeneration", {"audio_config": {"depth": 1}}, "images or sound"),
+        ("Phi3VForCausalLM", {"img_processor": {"name": "clip"}}, "images or sound"),
+        ("T5ForConditionalGeneration", {"is_encoder_decoder": True}, "encoder-decoder"),
+        ("BartForSequenceClassification", {"is_encoder_decoder": True}, "encoder-decoder"),
+        ("NomicBertModel", {"auto_map": {"AutoModel": "m.M"}}, "auto_map"),
+        ("NewForSequenceClassification", {"auto_map": {"AutoModel": "m.M"}}, "auto_map"),
     ],
 )
-def test_what_is_not_recognised_is_refused_naming_what_was_seen(tmp_path: Path, architecture: str, said: str):
-    text = refusal(model_folder(tmp_path, BERT | {"architectures": [architecture]}, ONE_ROW))
-    assert architecture in text
+@pytest.mark.parametrize("settings", [{}, {"reranker": {"template": "qwen3"}}])
+def test_an_architecture_that_is_not_supported_is_refused_with_those_that_are(
+    tmp_path: Path, architecture: str, config: dict, said: str, settings: dict
+):
+    text = refusal(model_folder(tmp_path, BERT | {"architectures": [architecture]} | config, ONE_ROW), **settings)
+    assert f"this architecture is not supported: {architecture}" in text
     assert said in text
-    assert "not supported yet" in text
+    assert (said == "") == (f"{architecture}. Supported are HF_ColBERT, BertModel" in text)
+    assert "docs/models.md" in text
+    assert "prompt" not in text.replace("by their prompt, with raw_scores", "")
 
 
 def test_matryoshka_models_take_dimensions(tmp_path: Path):
