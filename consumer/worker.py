@@ -88,7 +88,7 @@ class Worker:
 
             self._enter(Lifecycle.WARMING, io_processors=processors, **model.card.describe())
             for name, advice in model.card.advice.items():
-                log.warning("less than the model could have", of=f"model.{name}", advice=advice)
+                log.warning("advice on the model", about=f"model.{name}", advice=advice)
             started, card = await start_engine(settings.engine, model.card)
             tasks = tasks_for(
                 card, model.encoder, settings.limits, await load_processors(settings.engine, settings.limits, started)

@@ -173,12 +173,12 @@ def _check_transformer(files: ModelFiles, config: Mapping[str, Any], kind: Model
         raise files.refuse(
             f"{files.sentence_config_name} says transformer_task {found!r}; for this architecture {task!r} is supported"
         )
-    if (found := stated.get("module_output_name") or names[0]) not in names:
-        raise files.refuse(f"{files.sentence_config_name} says module_output_name {found!r}; {names[0]!r} is supported")
     if stated.get("modality_config") is not None:
         right = {"method": "forward", "method_output_name": output}
         if (found := stated["modality_config"].get("text")) not in (right, right | {"method_output_name": [output]}):
             raise files.refuse(f"{files.sentence_config_name} says modality_config {found} of texts; {right} is supported")
+    if (found := stated.get("module_output_name") or names[0]) not in names:
+        raise files.refuse(f"{files.sentence_config_name} says module_output_name {found!r}; {names[0]!r} is supported")
     check_processing(files)
 
 

@@ -219,6 +219,7 @@ TEXTS = [
     row("a query that leaves no room", SCORE, "too_long", "`query`", query="word " * 600),
     row("too many bytes", SCORE, "too_long", "1000000 bytes", document="x" * 1_000_001),
     row("an image", SCORE, "schema", "`document`", document="data:image/png;base64,AAAA"),
+    row("where an image is", SCORE, "schema", "`document` is a URL", document="https://example.org/cat.png"),
     row("refused by the engine", SCORE, "engine_rejected", "refuses", document="!reject"),
     row("not a number", SCORE, "non_finite", "finite", document="!nan"),
 ]

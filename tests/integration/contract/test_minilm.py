@@ -29,6 +29,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "floats": EMBED,
     "base64": EMBED | {"encoding_format": "base64"},
     "not normalised": EMBED | {"normalize": False},
+    "of its whole length": EMBED | {"dimensions": 384},
     "of a role": EMBED | {"role": "query"},
     "of the other role": EMBED | {"role": "document"},
     "rerank": RERANK,
@@ -39,6 +40,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "dimensions": (EMBED | {"dimensions": 64}, "schema", "`dimensions`"),
+    "a document elsewhere": (RERANK | {"documents": ["a", "https://example.org/a.png"]}, "schema", "`documents[1]`"),
     "raw cosines": (RERANK | {"raw_scores": True}, "schema", "`raw_scores`"),
     "instruction": (RERANK | {"instruction": "i"}, "schema", "`instruction`"),
     "classify": ({"task": "classify", "input": "text"}, "unsupported_task", "`classify`"),
@@ -98,6 +100,11 @@ async def test_vectors_have_length_1_unless_asked_otherwise(worker: Deployment) 
         assert np.linalg.norm(unit) == pytest.approx(1, abs=CLOSE)
         assert abs(np.linalg.norm(whole) - 1) > 0.1
         np.testing.assert_allclose(whole / np.linalg.norm(whole), unit, atol=CLOSE)
+
+
+async def test_dimensions_of_the_whole_length_are_all(worker: Deployment) -> None:
+    for found, whole in zip(await vectors(worker, "of its whole length"), await vectors(worker, "floats"), strict=True):
+        np.testing.assert_allclose(found, whole, atol=CLOSE)
 
 
 async def test_roles_of_a_model_without_prompts_are_equal(worker: Deployment) -> None:
