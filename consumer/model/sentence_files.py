@@ -121,7 +121,9 @@ def check_processing(files: ModelFiles) -> None:
     for part in ("common", "text"):
         for key, value in (stated.get(part) or {}).items():
             if key not in _PROCESSING and not (key == "truncation" and value in (True, "longest_first", "only_second")):
-                raise files.refuse(f"{files.sentence_config_name} asks for {key} {value!r} of every text, which is not supported")
+                raise files.refuse(
+                    f"{files.sentence_config_name} asks for {key} {value!r} of every text, which is not supported"
+                )
 
 
 def compares_by_cosine(files: ModelFiles, *, length_1: bool) -> bool:
@@ -165,7 +167,9 @@ def _check_transformer(files: ModelFiles, config: Mapping[str, Any], kind: Model
         harmless, fix = _LOADING[part]
         for key, value in (stated.get(name) or {}).items():
             if key not in (*harmless, *_OVERRIDDEN) and same.get(key) != value and not _is_neutral(key, value):
-                raise files.refuse(f"{files.sentence_config_name} loads it with {name} {key} {value!r}, which is not read: {fix}")
+                raise files.refuse(
+                    f"{files.sentence_config_name} loads it with {name} {key} {value!r}, which is not read: {fix}"
+                )
     if kind not in _OUTPUTS:
         return
     task, output, names = _OUTPUTS[kind]
@@ -176,7 +180,9 @@ def _check_transformer(files: ModelFiles, config: Mapping[str, Any], kind: Model
     if stated.get("modality_config") is not None:
         right = {"method": "forward", "method_output_name": output}
         if (found := stated["modality_config"].get("text")) not in (right, right | {"method_output_name": [output]}):
-            raise files.refuse(f"{files.sentence_config_name} says modality_config {found} of texts; {right} is supported")
+            raise files.refuse(
+                f"{files.sentence_config_name} says modality_config {found} of texts; {right} is supported"
+            )
     if (found := stated.get("module_output_name") or names[0]) not in names:
         raise files.refuse(f"{files.sentence_config_name} says module_output_name {found!r}; {names[0]!r} is supported")
     check_processing(files)
