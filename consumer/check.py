@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
+from collections.abc import Callable, Sequence
+
+import structlog
 
 from consumer import logs
 from consumer.adapters.kafka_topics import missing_codecs
@@ -18,28 +22,34 @@ from consumer.loading import engine_version, find_processors, load_model, try_en
 from consumer.model.card import ModelCard
 from consumer.sections import EngineKind, EngineSettings, HealthSettings
 from consumer.settings import Settings
-from consumer.startup import Finding, KafkaFacts, Unreachable, check_codecs, check_kafka, check_redis
+from consumer.startup import Finding, KafkaFacts, Level, Unreachable, check_codecs, check_kafka, check_redis, worst
 from consumer.supervisor.memory import check_gpu_memory
 from consumer.supervisor.mps import check_mps
 
 _CONNECT_SECONDS = 2.0
 
+log = structlog.get_logger()
 
-def main(settings: Settings) -> int:
-    """Print every finding; 2 if one of them would keep a worker from starting."""
+
+def main(settings: Settings, show: Callable[[Sequence[Finding]], str]) -> int:
+    """Print what `show` makes of all findings; 2 if one of them would keep a worker from starting."""
     logs.configure()
     # Of what it makes of a model vLLM has much to say; what speaks against it is a finding.
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
     async def work() -> int:
         findings = await everything(settings)
-        for finding in findings:
-            print(f"{finding.verdict} {finding.name}: {finding.found}")  # noqa: T201 -- stdout is data
-            if finding.fix:
-                print(f"     fix: {finding.fix}")  # noqa: T201
-        return 0 if all(finding.ok for finding in findings) else 2
+        sys.stdout.write(show(findings))
+        return 2 if worst(findings) is Level.FAIL else 0
 
     return exit_code_of(work)
+
+
+def log_warnings(findings: Sequence[Finding]) -> None:
+    """What a start logs of what does not keep it from starting."""
+    for finding in findings:
+        if finding.level is Level.WARN:
+            log.warning("check", name=finding.name, found=finding.found, fix=finding.fix)
 
 
 async def everything(settings: Settings) -> list[Finding]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from producer_tools.cli import app as tools
+from producer_tools.console import say
 
 if TYPE_CHECKING:
     from consumer.engine_alone import Load
@@ -42,6 +43,8 @@ Overrides = Annotated[
 Model = Annotated[str | None, typer.Option("--model", help="Short for --set engine.model=...")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap-servers", help="Short for --set kafka.bootstrap_servers=")]
 RedisUrl = Annotated[str | None, typer.Option("--redis-url", help="Short for --set redis.url=...")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, also of settings that are refused.")]
+_INSTALL = "this command needs the worker's own packages: install scorestream[cpu] or scorestream[cuda]"
 
 
 @app.command()
@@ -59,8 +62,8 @@ def run(
     overrides = _overrides(override, model, bootstrap_servers, redis_url)
     shorts = {"workers.count": workers, "workers.mps": mps}
     overrides |= {path: value for path, value in shorts.items() if value is not None}
-    settings = _load(config, overrides)
     with _failing_clearly():
+        settings = _load(config, overrides)
         settings.engine.require_model()
     if settings.workers.count > 1:
         from consumer.supervisor.main import main as supervise  # noqa: PLC0415 -- heavy
@@ -79,13 +82,16 @@ def check(
     model: Model = None,
     bootstrap_servers: Bootstrap = None,
     redis_url: RedisUrl = None,
+    as_json: Json = False,
 ) -> None:
     """Find out what would keep a worker from starting, each with its fix; exit 2 if anything would."""
-    settings = _settings(config, override, model, bootstrap_servers, redis_url)
-    with _needs_the_engine():
+    from consumer import finding  # noqa: PLC0415 -- heavy
+
+    with (_failing_in_json if as_json else _failing_clearly)():
+        settings = _settings(config, override, model, bootstrap_servers, redis_url)
         from consumer.check import main as check_worker  # noqa: PLC0415 -- heavy
 
-    raise typer.Exit(check_worker(settings))
+    raise typer.Exit(check_worker(settings, finding.as_json if as_json else finding.as_lines))
 
 
 @app.command()
@@ -95,12 +101,15 @@ def config(
     model: Model = None,
     bootstrap_servers: Bootstrap = None,
     redis_url: RedisUrl = None,
+    as_json: Json = False,
 ) -> None:
-    """Print the settings in force as YAML, secrets masked."""
+    """Print the settings in force as YAML, or as JSON; secrets masked."""
     import yaml  # noqa: PLC0415 -- heavy
 
-    settings = _settings(config, override, model, bootstrap_servers, redis_url)
-    sys.stdout.write(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False))
+    with (_failing_in_json if as_json else _failing_clearly)():
+        settings = _settings(config, override, model, bootstrap_servers, redis_url)
+    shown = settings.model_dump(mode="json")
+    sys.stdout.write(json.dumps(shown, indent=2) + "\n" if as_json else yaml.safe_dump(shown, sort_keys=False))
 
 
 @app.command()
@@ -140,7 +149,8 @@ def ceiling(
     if lone and engines:
         raise typer.BadParameter("one engine answers one request at a time: leave it out", param_hint="--engines")
     load = one_at_a_time if lone else as_fast_as_it_goes
-    _measure(_settings(config, override, model, None, None), requests, load, engines or [1])
+    with _failing_clearly():
+        _measure(_settings(config, override, model, None, None), requests, load, engines or [1])
 
 
 @app.command()
@@ -157,14 +167,15 @@ def baseline(
     with _needs_the_engine():
         from consumer.engine_alone import padded_batches  # noqa: PLC0415 -- heavy
 
-    _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), [1])
+    with _failing_clearly():
+        _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), [1])
 
 
 @app.command()
 def tokens(requests: Requests, config: ConfigFile = None, override: Overrides = None, model: Model = None) -> None:
     """Count the tokens that each request gives the engine; prints one JSON object per request."""
-    settings = _settings(config, override, model, None, None)
     with _failing_clearly():
+        settings = _settings(config, override, model, None, None)
         from consumer.engine_alone import count_tokens  # noqa: PLC0415 -- heavy
 
         count_tokens(settings, requests, sys.stdout)
@@ -173,8 +184,7 @@ def tokens(requests: Requests, config: ConfigFile = None, override: Overrides = 
 def _measure(settings: Settings, files: list[Path], load: Load, engines: list[int]) -> None:
     from consumer.engine_alone import measure  # noqa: PLC0415 -- heavy
 
-    with _failing_clearly():
-        measure(settings, files, load, engines, sys.stdout)
+    measure(settings, files, load, engines, sys.stdout)
 
 
 @contextmanager
@@ -185,16 +195,36 @@ def _failing_clearly() -> Iterator[None]:
         try:
             yield
         except SettingsInvalid as invalid:
-            typer.echo(f"settings: {invalid}", err=True)
+            say(f"settings: {invalid}")
             raise typer.Exit(2) from None
         except EngineDead as dead:
-            typer.echo(f"error: {dead}", err=True)
+            say(f"error: {dead}")
             raise typer.Exit(1) from None
+
+
+@contextmanager
+def _failing_in_json() -> Iterator[None]:
+    from consumer.errors import SettingsInvalid  # noqa: PLC0415 -- heavy
+    from consumer.finding import Finding, Refused, as_json  # noqa: PLC0415 -- heavy
+
+    try:
+        yield
+    except Refused as refused:
+        findings = refused.findings
+    except SettingsInvalid as invalid:
+        findings = [Finding("settings", ok=False, found=str(invalid))]
+    except ModuleNotFoundError as missing:
+        findings = [Finding("packages", ok=False, found=str(missing), fix=_INSTALL)]
+    else:
+        return
+    sys.stdout.write(as_json(findings))
+    raise typer.Exit(2)
 
 
 def _settings(
     config: Path | None, override: list[str] | None, model: str | None, bootstrap: str | None, redis_url: str | None
 ) -> Settings:
+    """Raises SettingsInvalid."""
     return _load(config, _overrides(override, model, bootstrap, redis_url))
 
 
@@ -213,16 +243,12 @@ def _overrides(
 
 
 def _load(config: Path | None, overrides: dict[str, Any]) -> Settings:
-    from consumer.errors import SettingsInvalid  # noqa: PLC0415 -- heavy
+    """Raises SettingsInvalid."""
     from consumer.settings import load_settings  # noqa: PLC0415 -- heavy
 
     if config is not None:
         os.environ["SCORESTREAM_CONFIG"] = str(config)
-    try:
-        return load_settings(overrides)
-    except SettingsInvalid as invalid:
-        typer.echo(f"settings: {invalid}", err=True)
-        raise typer.Exit(2) from None
+    return load_settings(overrides)
 
 
 @contextmanager
@@ -230,10 +256,7 @@ def _needs_the_engine() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        typer.echo(
-            f"{missing}: this command needs the worker's own packages; install scorestream[cpu] or scorestream[cuda]",
-            err=True,
-        )
+        say(f"{missing}: {_INSTALL}")
         raise typer.Exit(2) from None
 
 

@@ -23,7 +23,7 @@ from consumer.adapters.kafka_writer import KafkaDeadLetterWriter, KafkaResultWri
 from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import RedisScores
 from consumer.adapters.trace_export import tracer_from_environment
-from consumer.check import servers
+from consumer.check import log_warnings, servers
 from consumer.clock import SystemClock
 from consumer.errors import DependencyUnavailable, EngineDead, PartitionStuck, causes_of
 from consumer.exit_code import exit_code_of
@@ -80,8 +80,9 @@ class Worker:
             await closing.enter_async_context(serving(settings.health, self._health, self._exposition, self._clock))
             starting = asyncio.create_task(self._look_while_starting())
             closing.callback(starting.cancel)
-            kafka, findings = await servers(settings)
+            kafka, findings = await servers(_of_all_workers(settings, self._supervision.workers))
             refuse(findings)
+            log_warnings(findings)
             assert isinstance(kafka, KafkaFacts)
             model = await asyncio.to_thread(load_model, settings.engine)
             processors = await asyncio.to_thread(find_processors, settings.engine)
@@ -257,6 +258,11 @@ def _abort(number: signal.Signals) -> None:
 async def _restarted(settings: Settings, card: ModelCard) -> ScoringEngine:
     engine, _ = await start_engine(settings.engine, card)
     return engine
+
+
+def _of_all_workers(settings: Settings, workers: int) -> Settings:
+    """What the checks look at: a supervised worker's own settings are for one."""
+    return settings.model_copy(update={"workers": settings.workers.model_copy(update={"count": workers})})
 
 
 def _collect_seldom() -> None:

@@ -1,11 +1,11 @@
 """What is looked at before the worker joins the group, and what each finding says. Pure: adapters bring the facts.
 
-`scorestream check` prints every finding; `scorestream run` refuses to start when one of them is not ok.
+`scorestream check` prints every finding; `scorestream run` logs the warnings, and refuses to start when a check fails.
 """
 
+from consumer.finding import Finding, Level, refuse, worst
 from consumer.startup.facts import (
     CLIENT_ID,
-    Finding,
     GroupFacts,
     GroupMember,
     KafkaFacts,
@@ -14,7 +14,6 @@ from consumer.startup.facts import (
     Right,
     TopicFacts,
     Unreachable,
-    refuse,
 )
 from consumer.startup.kafka import CODECS, check_codecs, check_kafka, group_fix, group_taken
 from consumer.startup.redis import check_prefix, check_redis, owner_key
@@ -26,6 +25,7 @@ __all__ = [
     "GroupFacts",
     "GroupMember",
     "KafkaFacts",
+    "Level",
     "RedisFacts",
     "RedisRefused",
     "Right",
@@ -39,4 +39,5 @@ __all__ = [
     "group_taken",
     "owner_key",
     "refuse",
+    "worst",
 ]

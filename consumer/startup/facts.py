@@ -1,12 +1,26 @@
-"""What adapters have found out about the servers, and what a check says of it."""
+"""What adapters have found out about the servers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from consumer.errors import SettingsInvalid
+from consumer.finding import Finding, refuse
 from consumer.sections import KafkaSettings
+
+__all__ = [
+    "CLIENT_ID",
+    "Finding",
+    "GroupFacts",
+    "GroupMember",
+    "KafkaFacts",
+    "RedisFacts",
+    "RedisRefused",
+    "Right",
+    "TopicFacts",
+    "Unreachable",
+    "refuse",
+]
 
 CLIENT_ID = "scorestream"
 """Of every worker's clients: by it the members of a group are known for workers."""
@@ -120,27 +134,3 @@ class RedisRefused:
     """Redis answered and does not let us in, or not run what we need; `reason` in its own words."""
 
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check. `fix` is empty when it is ok; a `fix` of what is ok is advice."""
-
-    name: str
-    ok: bool
-    found: str
-    fix: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """`ok  `, `warn` or `FAIL`."""
-        if not self.ok:
-            return "FAIL"
-        return "warn" if self.fix else "ok  "
-
-
-def refuse(findings: Iterable[Finding]) -> None:
-    """Raises SettingsInvalid with every finding that is not ok, one per line."""
-    failed = [f"{finding.name}: {finding.found}: {finding.fix}" for finding in findings if not finding.ok]
-    if failed:
-        raise SettingsInvalid("\n".join(failed))

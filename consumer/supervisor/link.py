@@ -18,6 +18,8 @@ from consumer.errors import causes_of
 
 SOCKET_VARIABLE = "SCORESTREAM_SUPERVISOR_FD"
 """Names the descriptor that a worker inherits; not set in a worker without a supervisor."""
+COUNT_VARIABLE = "SCORESTREAM_WORKER_COUNT"
+"""How many workers the supervisor has; each of them has settings for one."""
 
 _PACKET_BYTES = 4096
 _REASON_CHARACTERS = 1000
@@ -78,6 +80,8 @@ class Link:
 class Unsupervised:
     """A worker on its own: it joins when it is warm, and only signals stop it."""
 
+    workers = 1
+
     def on_stop(self, stop: Callable[[], None]) -> None:
         """Nobody will call it."""
 
@@ -88,7 +92,8 @@ class Unsupervised:
 class Supervised:
     """A worker's end of the link. A supervisor that is gone stops its workers as one that says so."""
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, end: socket.socket, workers: int) -> None:
+        self.workers = workers
         self._may_join = asyncio.Event()
         self._stopped = False
         self._stop: Callable[[], None] | None = None
@@ -137,7 +142,7 @@ async def supervision() -> AsyncIterator[Supervision]:
         return
     # The engine's processes must not keep it open: it tells that this worker has ended.
     os.set_inheritable(int(descriptor), False)
-    supervised = Supervised(socket.socket(fileno=int(descriptor)))
+    supervised = Supervised(socket.socket(fileno=int(descriptor)), int(os.environ[COUNT_VARIABLE]))
     try:
         yield supervised
     except Exception as failure:

@@ -12,6 +12,7 @@ from consumer.logs import WORKER_VARIABLE
 from consumer.sections import EngineKind, EngineSettings, Mps
 from consumer.settings import Settings
 from consumer.supervisor.gpus import visible_variables
+from consumer.supervisor.link import COUNT_VARIABLE
 from consumer.supervisor.mps import mps_variables
 from consumer.supervisor.roster import StartRule
 
@@ -43,7 +44,7 @@ def _plan(settings: Settings, index: int, gpus: Sequence[tuple[str, ...]], unix_
     }
     if settings.kafka.group_instance_id is not None:
         overrides["kafka.group_instance_id"] = f"{settings.kafka.group_instance_id}-{index}"
-    environment = {WORKER_VARIABLE: str(index)}
+    environment = {WORKER_VARIABLE: str(index), COUNT_VARIABLE: str(len(gpus))}
     if settings.workers.mps is Mps.ON:
         environment |= mps_variables(unix_socket.parent)
     if gpus[index]:

@@ -12,6 +12,7 @@ from consumer.startup import (
     GroupFacts,
     GroupMember,
     KafkaFacts,
+    Level,
     RedisFacts,
     RedisRefused,
     Right,
@@ -282,17 +283,17 @@ def test_memory_of_redis_is_put_beside_rate_times_ttl_times_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workers", "verdict", "found"),
+    ("workers", "level", "found"),
     [
-        (4, "ok  ", "8 partitions for 4 workers: 2 each"),
-        (3, "warn", "8 partitions for 3 workers: 2 each, and one more for 2 of them"),
-        (9, "warn", "8 partitions for 9 workers: 0 each, and one more for 8 of them"),
+        (4, Level.OK, "8 partitions for 4 workers: 2 each"),
+        (3, Level.WARN, "8 partitions for 3 workers: 2 each, and one more for 2 of them"),
+        (9, Level.WARN, "8 partitions for 9 workers: 0 each, and one more for 8 of them"),
     ],
 )
 def test_partitions_that_workers_cannot_share_equally_are_worth_a_warning(
-    workers: int, verdict: str, found: str
+    workers: int, level: Level, found: str
 ) -> None:
     settings = SETTINGS.model_copy(update={"workers": WorkersSettings(count=workers)})
     [finding] = [one for one in check_kafka(settings, GOOD) if one.name == "workers.count"]
-    assert (finding.verdict, finding.found) == (verdict, found)
+    assert (finding.level, finding.found) == (level, found)
     refuse([finding])

@@ -210,6 +210,7 @@ def test_each_worker_has_its_own_gpu_instance_id_and_socket_and_what_is_told_is_
         "CUDA_VISIBLE_DEVICES": "3",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "SCORESTREAM_WORKER_INDEX": "1",
+        "SCORESTREAM_WORKER_COUNT": "2",
     }
     read = [load_settings(_read_back(as_arguments({"engine.model": "5", **one.overrides}))) for one in (first, second)]
     assert [one.kafka.group_instance_id for one in read] == ["host-a-0", "host-a-1"]
