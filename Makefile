@@ -25,7 +25,7 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo bench test unit parity chaos lint docs kafka chart-tools test-chart setup-demo setup-test clean
+.PHONY: help demo bench test unit parity chaos lint docs kafka kafka-start chart-tools test-chart setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,8 +68,11 @@ docs: setup-test ## write the references in docs/, the chart's values and the co
 	@$(BIN)/python -m schemas.export
 
 # Before the tests, so that no test's time limit pays for a download.
-kafka: setup-test
+kafka: setup-test ## fetch Apache Kafka; prints where its tools are
 	@$(BIN)/python -m scripts.kafka home
+
+kafka-start: setup-test ## run one broker on 127.0.0.1:9092 until Ctrl-C, its data in build/kafka
+	@$(BIN)/python -m scripts.kafka start
 
 test-chart: setup-test chart-tools ## install, upgrade and remove the chart on a real API server, with Helm 3 and 4 (slow, once)
 	@$(BIN)/python -m scripts.go_build helm3 etcd kube-apiserver

@@ -1,7 +1,9 @@
 """A single Apache Kafka broker (KRaft) on this machine, for tests and for trying things.
 
-    python -m scripts.kafka home                                  print the distribution's folder, fetched if needed
-    python -m scripts.kafka start DATA_DIR PORT [KEY=VALUE ...]    run a broker in the foreground on 127.0.0.1:PORT
+    python -m scripts.kafka home      print the distribution's folder, fetched if needed
+    python -m scripts.kafka env       print what a shell is to evaluate, so that it finds kafka-topics.sh and the others
+    python -m scripts.kafka start [DATA_DIR PORT [KEY=VALUE ...]]
+                                      run a broker in the foreground on 127.0.0.1:PORT; build/kafka and 9092 by default
 
 PORT + 1 is the controller's. KEY=VALUE are added to the broker's properties. A second start on the same DATA_DIR is a
 restart of the same broker. Ctrl-C stops it.
@@ -11,15 +13,20 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
+import socket
 import subprocess
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from scripts.java import java_home
 from scripts.kafka_home import kafka_home
 
+DATA, PORT = Path(__file__).resolve().parent.parent / "build" / "kafka", 9092
+"""Of a start that names none."""
 JVM = {
     "KAFKA_HEAP_OPTS": "-Xms256m -Xmx512m",
     # The quick compiler alone: on two cores a broker is up in half the time.
@@ -86,6 +93,21 @@ def prepare(data: Path, port: int, more: Mapping[str, str], scram: Sequence[str]
     return [str(home / "bin" / "kafka-server-start.sh"), str(properties)]
 
 
+def run(folder: Path, port: int, more: Mapping[str, str]) -> NoReturn:
+    """Become the broker: signals and the exit code are its own. Raises RuntimeError as `prepare` does."""
+    data = folder.resolve()
+    for needed in (port, port + 1):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", needed))
+            except OSError as refused:
+                raise RuntimeError(f"127.0.0.1:{needed} cannot be had ({refused.strerror}): name another port") from None
+    command = prepare(data, port, more)
+    print(f"kafka: 127.0.0.1:{port}, data in {data}; Ctrl-C stops it", flush=True)
+    os.execve(command[0], command, environment(data))  # noqa: S606
+
+
 def main(arguments: list[str]) -> int:
     """Exit code 1: no Kafka, no Java or no usable folder; 2: usage."""
     try:
@@ -93,11 +115,14 @@ def main(arguments: list[str]) -> int:
             case ["home"]:
                 print(kafka_home())
                 return 0
+            case ["env"]:
+                print(f"export JAVA_HOME={shlex.quote(str(java_home()))}")
+                print(f'export PATH={shlex.quote(str(kafka_home() / "bin"))}:"$PATH"')
+                return 0
+            case ["start"]:
+                run(DATA, PORT, {})
             case ["start", folder, port, *pairs] if port.isdigit() and all("=" in pair for pair in pairs):
-                data = Path(folder).resolve()
-                command = prepare(data, int(port), dict(pair.split("=", 1) for pair in pairs))
-                # The broker takes this process's place, so that signals and the exit code are its own.
-                os.execve(command[0], command, environment(data))  # noqa: S606
+                run(Path(folder), int(port), dict(pair.split("=", 1) for pair in pairs))
     except RuntimeError as failed:
         print(f"kafka: {failed}", file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ import http.client
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import urllib.request
@@ -34,19 +35,43 @@ RELEASE_SHA512 = (
 POM = Path(__file__).with_name("kafka-pom.xml")
 MAVEN_TIMEOUT_SECONDS = 900
 
+_TOOLS = "org.apache.kafka.tools"
 COMMANDS = {
+    "kafka-acls.sh": f"{_TOOLS}.AclCommand",
+    "kafka-broker-api-versions.sh": f"{_TOOLS}.BrokerApiVersionsCommand",
+    "kafka-client-metrics.sh": f"{_TOOLS}.ClientMetricsCommand",
+    "kafka-cluster.sh": f"{_TOOLS}.ClusterTool",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
-    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
-    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "kafka-dump-log.sh": "org.apache.kafka.tools.DumpLogSegments",
-    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-console-consumer.sh": f"{_TOOLS}.consumer.ConsoleConsumer",
+    "kafka-console-producer.sh": f"{_TOOLS}.ConsoleProducer",
+    "kafka-console-share-consumer.sh": f"{_TOOLS}.consumer.ConsoleShareConsumer",
+    "kafka-consumer-groups.sh": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test.sh": f"{_TOOLS}.ConsumerPerformance",
+    "kafka-delegation-tokens.sh": f"{_TOOLS}.DelegationTokenCommand",
+    "kafka-delete-records.sh": f"{_TOOLS}.DeleteRecordsCommand",
+    "kafka-dump-log.sh": f"{_TOOLS}.DumpLogSegments",
+    "kafka-e2e-latency.sh": f"{_TOOLS}.EndToEndLatency",
+    "kafka-features.sh": f"{_TOOLS}.FeatureCommand",
+    "kafka-get-offsets.sh": f"{_TOOLS}.GetOffsetShell",
+    "kafka-groups.sh": f"{_TOOLS}.GroupsCommand",
+    "kafka-jmx.sh": f"{_TOOLS}.JmxTool",
+    "kafka-leader-election.sh": f"{_TOOLS}.LeaderElectionCommand",
+    "kafka-log-dirs.sh": f"{_TOOLS}.LogDirsCommand",
+    "kafka-metadata-quorum.sh": f"{_TOOLS}.MetadataQuorumCommand",
+    "kafka-producer-perf-test.sh": f"{_TOOLS}.ProducerPerformance",
+    "kafka-reassign-partitions.sh": f"{_TOOLS}.reassign.ReassignPartitionsCommand",
+    "kafka-replica-verification.sh": f"{_TOOLS}.ReplicaVerificationTool",
     "kafka-server-start.sh": "kafka.Kafka",
+    "kafka-share-groups.sh": f"{_TOOLS}.consumer.group.ShareGroupCommand",
     "kafka-storage.sh": "kafka.tools.StorageTool",
-    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-streams-application-reset.sh": f"{_TOOLS}.StreamsResetter",
+    "kafka-streams-groups.sh": f"{_TOOLS}.streams.StreamsGroupCommand",
+    "kafka-topics.sh": f"{_TOOLS}.TopicCommand",
+    "kafka-transactions.sh": f"{_TOOLS}.TransactionsCommand",
+    "kafka-verifiable-consumer.sh": f"{_TOOLS}.VerifiableConsumer",
+    "kafka-verifiable-producer.sh": f"{_TOOLS}.VerifiableProducer",
 }
-"""Script of the official distribution -> the class it runs."""
+"""Script of the official distribution -> the class it runs; all whose classes are among the jars of kafka-pom.xml."""
 
 RUN_CLASS = """\
 #!/usr/bin/env bash
@@ -93,12 +118,20 @@ def kafka_home() -> Path:
     with only_one(target.with_name(f"{target.name}.lock")):
         if not is_distribution(target):
             fetch(target)
+        elif missing_scripts(target):
+            # Laid out by an earlier version of this module, which knew fewer; a release archive has them all.
+            write_layout(target)
     return target
 
 
 def is_distribution(folder: Path) -> bool:
     """Whether `folder` has the scripts that start a broker."""
     return all((folder / "bin" / name).is_file() for name in ("kafka-server-start.sh", "kafka-storage.sh"))
+
+
+def missing_scripts(folder: Path) -> list[str]:
+    """Those of COMMANDS that are not there."""
+    return [name for name in COMMANDS if not (folder / "bin" / name).is_file()]
 
 
 def fetch(target: Path) -> None:
@@ -124,7 +157,7 @@ def fetch_by_maven(target: Path) -> None:
     maven = shutil.which("mvn")
     if not maven:
         raise RuntimeError("there is no mvn on the PATH")
-    print(f"kafka: fetching Apache Kafka {VERSION} by Maven (54 MB)", flush=True)
+    _say(f"fetching Apache Kafka {VERSION} by Maven (54 MB)")
     command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
     copied = subprocess.run(
         [*command, f"-DoutputDirectory={target / 'libs'}"],
@@ -139,16 +172,17 @@ def fetch_by_maven(target: Path) -> None:
 
 
 def write_layout(target: Path) -> None:
-    """Give a folder of jars the official scripts' names."""
-    (target / "config").mkdir()
+    """Give a folder of jars the official scripts' names; in place of older ones, which may be running."""
+    (target / "config").mkdir(exist_ok=True)
     (target / "config" / "log4j2.properties").write_text(LOGGING)
     scripts = {name: COMMAND.format(java_class=java_class) for name, java_class in COMMANDS.items()}
     scripts["kafka-run-class.sh"] = RUN_CLASS
-    (target / "bin").mkdir()
+    (target / "bin").mkdir(exist_ok=True)
     for name, content in scripts.items():
-        script = target / "bin" / name
+        script = target / "bin" / f"{name}.new"
         script.write_text(content)
         script.chmod(0o755)
+        script.rename(target / "bin" / name)
 
 
 def fetch_release(target: Path, urls: Sequence[str] = RELEASE_URLS, sha512: str = RELEASE_SHA512) -> None:
@@ -159,7 +193,7 @@ def fetch_release(target: Path, urls: Sequence[str] = RELEASE_URLS, sha512: str 
     archive = target.with_name(ARCHIVE)
     reasons = []
     for url in urls:
-        print(f"kafka: fetching {url}", flush=True)
+        _say(f"fetching {url}")
         try:
             actual = download(url, archive)
         except (OSError, http.client.HTTPException) as failed:
@@ -176,6 +210,11 @@ def fetch_release(target: Path, urls: Sequence[str] = RELEASE_URLS, sha512: str 
         packed.extractall(target.with_name("unpacked"))  # noqa: S202
     (unpacked,) = target.with_name("unpacked").iterdir()
     unpacked.rename(target)
+
+
+def _say(progress: str) -> None:
+    """To stderr: stdout is for what was asked."""
+    print(f"kafka: {progress}", file=sys.stderr, flush=True)
 
 
 def download(url: str, file: Path) -> str:

@@ -3,15 +3,21 @@
 import functools
 import hashlib
 import http.server
+import re
+import socket
+import subprocess
+import sys
 import tarfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from scripts import java, kafka_home
+from scripts import java, kafka, kafka_home
 
+ROOT = Path(__file__).parents[2]
 NAMES = ("kafka-server-start.sh", "kafka-storage.sh")
 
 
@@ -115,3 +121,53 @@ def test_a_java_says_itself_where_it_lives_and_an_old_one_is_not_taken(
 def test_what_is_no_java_is_not_taken(tmp_path: Path) -> None:
     assert java.home_if_new_enough(Path("/bin/true")) is None
     assert java.home_if_new_enough(tmp_path / "missing") is None
+
+
+def test_every_script_of_kafkas_that_is_named_anywhere_is_among_what_is_fetched() -> None:
+    pages = [ROOT / "README.md", ROOT / "DESIGN.md", ROOT / "Makefile"]
+    for folder in ("docs", "helm", "consumer", "producer_tools", "scripts"):
+        pages += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".md", ".py", ".yaml", ".txt", ".tpl"}]
+    named = {name for page in pages for name in re.findall(r"\bkafka-[a-z-]+\.sh\b", page.read_text())}
+    assert {"kafka-acls.sh", "kafka-topics.sh"} < named
+    assert named - {*kafka_home.COMMANDS, "kafka-run-class.sh"} == set()
+
+
+def test_a_home_that_was_laid_out_with_fewer_scripts_gets_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    home = tmp_path / "scorestream" / f"kafka-{kafka_home.VERSION}"
+    home.mkdir(parents=True)
+    kafka_home.write_layout(home)
+    (home / "bin" / "kafka-acls.sh").unlink()
+    assert kafka_home.missing_scripts(kafka_home.kafka_home()) == []
+    assert sorted(path.name for path in (home / "bin").iterdir()) == sorted(
+        [*kafka_home.COMMANDS, "kafka-run-class.sh"]
+    )
+
+
+@pytest.mark.kafka
+def test_the_class_behind_every_script_is_among_the_jars() -> None:
+    home = kafka_home.kafka_home()
+    assert kafka_home.missing_scripts(home) == []
+    classes: set[str] = set()
+    for jar in (home / "libs").glob("kafka*.jar"):
+        with zipfile.ZipFile(jar) as packed:
+            classes.update(packed.namelist())
+    assert [name for name in kafka_home.COMMANDS.values() if f"{name.replace('.', '/')}.class" not in classes] == []
+
+
+@pytest.mark.kafka
+def test_what_a_shell_evaluates_lets_it_run_the_tools() -> None:
+    command = 'eval "$("$0" -m scripts.kafka env)" && kafka-topics.sh --version'
+    ran = subprocess.run(["bash", "-c", command, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(kafka_home.VERSION)
+
+
+def test_a_start_where_something_listens_already_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert kafka.main(["start", str(tmp_path), str(port)]) == 1
+    assert f"127.0.0.1:{port} cannot be had (Address already in use)" in capsys.readouterr().err

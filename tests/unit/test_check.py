@@ -72,7 +72,9 @@ def test_a_warning_is_printed_as_such_and_lets_a_worker_start(monkeypatch: pytes
     monkeypatch.setattr(check, "read_redis_facts", answering_redis)
     code, printed, _ = scripted("--set", "workers.count=3")
     assert code == 0
-    assert "WARN workers.count: 8 partitions for 3 workers: 2 each, and one more for 2 of them\n     fix: set" in printed
+    assert (
+        "WARN workers.count: 8 partitions for 3 workers: 2 each, and one more for 2 of them\n     fix: set" in printed
+    )
     assert "ok   kafka.broker: " in printed
     assert "FAIL" not in printed
 
