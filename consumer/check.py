@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Callable, Sequence
 
 import structlog
 
 from consumer import logs
+from consumer.adapters.health_port import who_listens
 from consumer.adapters.kafka_topics import missing_codecs
 from consumer.adapters.kafka_topics import read_facts as read_kafka_facts
 from consumer.adapters.nvml import gpu_reader
 from consumer.adapters.redis_scores import read_facts as read_redis_facts
 from consumer.adapters.trace_export import check_tracing
+from consumer.adapters.vllm_start import before_import
 from consumer.errors import SettingsInvalid
 from consumer.exit_code import exit_code_of
 from consumer.loading import engine_version, find_processors, load_model, try_engine
 from consumer.model.card import ModelCard
-from consumer.sections import EngineKind, EngineSettings, HealthSettings
+from consumer.sections import EngineKind, EngineSettings
 from consumer.settings import Settings
 from consumer.startup import Finding, KafkaFacts, Level, Unreachable, check_codecs, check_kafka, check_redis, worst
+from consumer.startup.health import OurWorker, check_health_port, place_of
+from consumer.startup.surroundings import check_environment, check_files
 from consumer.supervisor.memory import check_gpu_memory
 from consumer.supervisor.mps import check_mps
-
-_CONNECT_SECONDS = 2.0
 
 log = structlog.get_logger()
 
@@ -55,20 +56,26 @@ def log_warnings(findings: Sequence[Finding]) -> None:
 async def everything(settings: Settings) -> list[Finding]:
     """Servers, this machine, the model."""
     _, findings = await servers(settings)
+    port = await who_listens(settings.health)
+    holder = f"the worker on {place_of(settings.health)}" if isinstance(port, OurWorker) else None
     return [
         *findings,
+        *check_health_port(settings.health, port),
         *check_mps(settings.workers),
-        *await asyncio.to_thread(_check_gpus, settings),
+        *await asyncio.to_thread(_check_gpus, settings, holder),
         *await asyncio.to_thread(_check_processors, settings),
         *await asyncio.to_thread(check_model, settings),
+        *await asyncio.to_thread(_check_arguments, settings.engine),
     ]
 
 
 async def servers(settings: Settings) -> tuple[KafkaFacts | Unreachable, list[Finding]]:
-    """What the cluster is, and what there is to say about Kafka, Redis and tracing."""
+    """What the cluster is, and what there is to say about Kafka, Redis, tracing, and what the settings name here."""
     kafka = await read_kafka_facts(settings.kafka)
     redis = await read_redis_facts(settings.redis)
     findings = [
+        *check_environment(os.environ),
+        *await asyncio.to_thread(check_files, settings),
         *check_codecs(missing_codecs()),
         *check_kafka(settings, kafka),
         *check_redis(settings, redis, kafka),
@@ -110,25 +117,28 @@ def _check_engine(engine: EngineSettings, card: ModelCard) -> Finding:
     return Finding("engine.vllm", ok=True, found=runs_on)
 
 
-def _check_gpus(settings: Settings) -> list[Finding]:
+def _check_arguments(engine: EngineSettings) -> list[Finding]:
+    """Of vLLM, which is imported only where there are any: it takes seconds. Blocking."""
+    if not engine.args or engine.kind is EngineKind.SCRIPTED:
+        return []
+    before_import(engine)
+    from consumer.adapters.vllm_versions import check_arguments  # noqa: PLC0415 -- heavy
+
+    try:
+        check_arguments(engine.args)
+    except SettingsInvalid as invalid:
+        return [Finding("engine.args", ok=False, found=str(invalid))]
+    return [Finding("engine.args", ok=True, found=", ".join(engine.args))]
+
+
+def _check_gpus(settings: Settings, holder: str | None) -> list[Finding]:
     """What there is to say on a machine with GPUs. Blocking."""
     gpus = gpu_reader()()
     if not gpus or settings.engine.kind is EngineKind.SCRIPTED:
         return []
     from consumer.adapters.vllm_versions import default_gpu_memory_share  # noqa: PLC0415 -- heavy
 
-    holder = worker_here(settings.health)
     try:
         return check_gpu_memory(settings, gpus, default_gpu_memory_share(), holder)
     except SettingsInvalid as invalid:
         return [Finding("engine.gpus", ok=False, found=str(invalid))]
-
-
-def worker_here(health: HealthSettings) -> str | None:
-    """What listens where a worker with these settings does, as in a pod whose worker runs. Blocking."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(health.host, health.host)  # noqa: S104 -- all addresses: ask ours
-    try:
-        socket.create_connection((host, health.port), timeout=_CONNECT_SECONDS).close()
-    except OSError:
-        return None
-    return f"the worker on port {health.port}"

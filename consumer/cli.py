@@ -106,8 +106,13 @@ def config(
     """Print the settings in force as YAML, or as JSON; secrets masked."""
     import yaml  # noqa: PLC0415 -- heavy
 
+    from consumer.startup.surroundings import check_environment, check_files  # noqa: PLC0415 -- heavy
+
     with (_failing_in_json if as_json else _failing_clearly)():
         settings = _settings(config, override, model, bootstrap_servers, redis_url)
+    # Not refused: the files may be there where the worker is.
+    for finding in (*check_files(settings), *check_environment(os.environ)):
+        say(f"warning: {finding}")
     shown = settings.model_dump(mode="json")
     sys.stdout.write(json.dumps(shown, indent=2) + "\n" if as_json else yaml.safe_dump(shown, sort_keys=False))
 

@@ -49,8 +49,9 @@ def worst(findings: Iterable[Finding]) -> Level:
 class Refused(SettingsInvalid):
     """Checks that failed, one per line."""
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
-        super().__init__("\n".join(map(str, findings)))
+    def __init__(self, findings: Sequence[Finding], message: str | None = None) -> None:
+        """`message`: where the findings' own words are not the best ones."""
+        super().__init__("\n".join(map(str, findings)) if message is None else message)
         self.findings = findings
 
 

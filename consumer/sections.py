@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     SecretStr,
     field_serializer,
 )
-from pydantic_settings import NoDecode
 
 from consumer.errors import SettingsInvalid
-from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, comma_list
+from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, Section
+from producer_tools.connections.values import (
+    Addresses,
+    ListeningHost,
+    Model,
+    OptionalText,
+    OptionalTextList,
+    RedisUrl,
+    Text,
+    TextList,
+    Topic,
+    UnixPath,
+)
 
 HELD_BYTES_PER_RAW_BYTE = 11
 """A record in work weighs its bytes, its decoded text, and its token ids: 36 bytes of Python int and pointer for a
 token of about 4 bytes of text."""
 _MASKED = "**********"
-_SECRET_NAME = re.compile(r"(?:^|_)(token|secret|password|key|credentials?)$")
+_SECRET_NAME = re.compile(
+    r"(?:^|[_-])(?i:token|secret|password|key|credentials?)$|[a-z](?:Token|Secret|Password|Key|Credentials?)$"
+)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+Dtype = Literal["auto", "half", "float16", "bfloat16", "float", "float32"]
+"""vLLM's."""
+_MAX_INT32 = 2**31 - 1
+_KafkaMs = Annotated[int, Field(gt=0, le=_MAX_INT32)]
+_KafkaBytes = Annotated[int, Field(gt=0, le=_MAX_INT32)]
+_KafkaSeconds = Annotated[float, Field(gt=0, le=_MAX_INT32 // 1000)]
+"""Kafka's protocol has 32 bits for these, and for milliseconds."""
+_TtlSeconds = Annotated[int, Field(gt=0, le=_MAX_INT32)]
 
 
 class RedisMode(StrEnum):
@@ -88,39 +106,39 @@ class EngineClient(StrEnum):
     ENGINE_CORE = "engine_core"
 
 
-class KafkaSettings(_Section):
+class KafkaSettings(Section):
     """Broker, topics and group membership."""
 
-    bootstrap_servers: str = "127.0.0.1:9092"
+    bootstrap_servers: Addresses = "127.0.0.1:9092"
     """Comma-separated host:port list."""
     security: KafkaSecurity = KafkaSecurity()
     """Encryption and credentials."""
-    request_topic: str = "score.requests"
+    request_topic: Topic = "score.requests"
     """Topic of the requests."""
-    result_topic: str = "score.results"
+    result_topic: Topic = "score.results"
     """Topic of the results; at least as many partitions as the request topic."""
-    dead_letter_topic: str = "score.dead"
+    dead_letter_topic: Topic = "score.dead"
     """Topic of the dead letters."""
-    group_id: str = "scorestream"
+    group_id: Text = "scorestream"
     """Consumer group; every worker of one deployment has the same."""
-    group_instance_id: str | None = None
+    group_instance_id: OptionalText = None
     """Static membership; unique per worker, never with an autoscaler. A worker with an id does not leave the group when
     it stops: back within the session timeout, it finds its partitions and nobody else is moved; until then they wait.
     Of two workers with one id, the one that came later stays, and the other exits with 2."""
     auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
     """Where a group without committed offsets starts. With `none` the worker exits with 2 instead; also when retention
     removed what the group had not read, which the others count, and go on at the beginning of what is left."""
-    session_timeout_seconds: PositiveFloat = 45.0
+    session_timeout_seconds: _KafkaSeconds = 45.0
     """Without heartbeats for so long a worker is out of the group."""
     heartbeat_interval_seconds: PositiveFloat = 3.0
     """At most a third of the session timeout."""
-    rebalance_timeout_seconds: PositiveFloat = 60.0
+    rebalance_timeout_seconds: _KafkaSeconds = 60.0
     """How long the group waits for its members in a rebalance."""
-    request_timeout_seconds: PositiveFloat = 70.0
+    request_timeout_seconds: _KafkaSeconds = 70.0
     """Deadline of one call to a broker; above the rebalance timeout, because joining waits at the broker."""
-    fetch_max_wait_ms: PositiveInt = 20
+    fetch_max_wait_ms: _KafkaMs = 20
     """Long poll of one fetch; more starves a busy partition beside idle ones."""
-    max_partition_fetch_bytes: PositiveInt = 1_048_576
+    max_partition_fetch_bytes: _KafkaBytes = 1_048_576
     """Prefetched bytes per partition; half a second of one partition's work."""
     delivery_timeout_seconds: PositiveFloat = 30.0
     """Unacknowledged for so long, a batch's producer is discarded and the batch sent again."""
@@ -128,10 +146,10 @@ class KafkaSettings(_Section):
     """Compression of results and dead letters."""
 
 
-class RedisSettings(_Section):
+class RedisSettings(Section):
     """The cache that readers read."""
 
-    url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
+    url: RedisUrl = SecretStr("redis://127.0.0.1:6379/0")
     """redis://host:port/db, redis+sentinel://host:port,host:port/service/db, redis+cluster://host:port,host:port, each
     encrypted as rediss://, or unix://path."""
     security: RedisSecurity = RedisSecurity()
@@ -142,15 +160,15 @@ class RedisSettings(_Section):
     """`required`: an offset is committed only after Redis took the result. `best_effort`: the topic is the record."""
     notify: RedisNotify = RedisNotify.PUBLISH
     """How waiters are told."""
-    ttl_seconds: PositiveInt = 3600
+    ttl_seconds: _TtlSeconds = 3600
     """Of a result whose request names none."""
-    max_ttl_seconds: PositiveInt = 86_400
+    max_ttl_seconds: _TtlSeconds = 86_400
     """The most a request may ask for."""
     timeout_seconds: PositiveFloat = 2.0
     """Deadline of one round trip; after it the write is tried again."""
 
 
-class RerankerSettings(_Section):
+class RerankerSettings(Section):
     """How a decoder reranker is asked; other models have no prompt."""
 
     template: str = ""
@@ -164,20 +182,20 @@ class RerankerSettings(_Section):
     """The entry whose logit is taken off, where the score is a difference."""
 
 
-class EngineSettings(_Section):
+class EngineSettings(Section):
     """The pooling engine and its queue."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+    model_config = ConfigDict(protected_namespaces=())
 
     kind: EngineKind = EngineKind.VLLM
     """`vllm`, or `scripted`: made-up scores without a model, for drills."""
-    model: str = ""
+    model: Model = ""
     """Hugging Face name or local folder."""
-    revision: str | None = None
+    revision: OptionalText = None
     """Of the model."""
-    served_names: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_list)] = ()
+    served_names: TextList = ()
     """Names a request's `model` may use, the first of which stands in results; default: the model's own name."""
-    dtype: str = "auto"
+    dtype: Dtype = "auto"
     """vLLM's dtype; float32 on CPU keeps scores equal to transformers."""
     max_model_len: PositiveInt | None = None
     """Tokens of one sequence; default: what the model's files say is usable."""
@@ -210,17 +228,18 @@ class EngineSettings(_Section):
     to score a few sequences as async_llm does. `auto`: engine_core, or async_llm where that fails."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Any other argument of vLLM's AsyncEngineArgs, checked by vLLM."""
-    io_processors: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(comma_list)] = None
+    io_processors: OptionalTextList = None
     """vLLM's IO processors that requests may name with `task: plugin`; default: all that are installed."""
     io_processor_timeout_seconds: PositiveFloat = 30.0
     """For what an IO processor does before the engine, and again after it; over it the answer is `internal`."""
-    scripted_seconds_per_step: float = 0.002
+    scripted_seconds_per_step: NonNegativeFloat = 0.002
     """Of the scripted engine: how long one step takes."""
 
     @field_serializer("args")
     def _mask(self, args: dict[str, Any]) -> dict[str, Any]:
         """Wherever settings are shown: vLLM takes tokens for model hubs, and plugins take what they like."""
-        return {name: _MASKED if _SECRET_NAME.search(name) else value for name, value in args.items()}
+        masked: dict[str, Any] = _without_secrets(args)
+        return masked
 
     def require_model(self) -> None:
         """Raises SettingsInvalid when there is none to load. Caller: who is about to; without one `check` goes on."""
@@ -233,7 +252,17 @@ class EngineSettings(_Section):
         return self.max_num_seqs * self.steps_in_flight
 
 
-class MicroBatchSettings(_Section):
+def _without_secrets(value: Any) -> Any:
+    """Of JSON, at every depth."""
+    if isinstance(value, dict):
+        return {
+            name: _MASKED if _SECRET_NAME.search(str(name)) else _without_secrets(below)
+            for name, below in value.items()
+        }
+    return [_without_secrets(below) for below in value] if isinstance(value, list) else value
+
+
+class MicroBatchSettings(Section):
     """Bounds of what is handed to the engine at once."""
 
     max_records: PositiveInt = 64
@@ -244,7 +273,7 @@ class MicroBatchSettings(_Section):
     """How long a micro-batch may wait to fill while the engine is busy; an idle engine never waits."""
 
 
-class LimitSettings(_Section):
+class LimitSettings(Section):
     """What one request may be, and what one worker may hold."""
 
     max_items: PositiveInt = 1000
@@ -276,7 +305,7 @@ class LimitSettings(_Section):
         return int(self.memory_bytes * self.lane_memory_share) // HELD_BYTES_PER_RAW_BYTE
 
 
-class BreakerSettings(_Section):
+class BreakerSettings(Section):
     """When a partition is held because nearly all of its requests fail through this deployment's fault."""
 
     window_records: PositiveInt = 200
@@ -288,15 +317,15 @@ class BreakerSettings(_Section):
     """Between two tries of one record while it is held."""
 
 
-class HealthSettings(_Section):
+class HealthSettings(Section):
     """`/livez` and `/readyz`, and the watchdogs behind them."""
 
-    host: str = "::"
+    host: ListeningHost = "::"
     """Address to listen on. `::`: every address of IPv6 and of IPv4, also where the machine has only one of the two;
     `0.0.0.0`: every address of IPv4."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     """TCP port to listen on; 0: none. Of several workers: their supervisor's, for all of them."""
-    unix_socket: str | None = None
+    unix_socket: UnixPath = None
     """Path of a Unix socket to listen on, in place of host and port."""
     stuck_seconds: PositiveFloat = 120.0
     """An engine that does not give something back for so long counts as dead; more than its window takes. A partition
@@ -305,7 +334,7 @@ class HealthSettings(_Section):
     """An event loop that is later than this is not live."""
 
 
-class WorkersSettings(_Section):
+class WorkersSettings(Section):
     """Several workers on one machine, under one supervisor, each with an engine of its own."""
 
     count: Annotated[int, Field(ge=1, le=64)] = 1
@@ -317,7 +346,7 @@ class WorkersSettings(_Section):
     """How long a worker that is warm waits for others that still start, so that all join the group in one rebalance."""
 
 
-class CommitSettings(_Section):
+class CommitSettings(Section):
     """Offset commits."""
 
     interval_ms: PositiveInt = 200
@@ -326,7 +355,7 @@ class CommitSettings(_Section):
     """Deadline of one commit."""
 
 
-class ShutdownSettings(_Section):
+class ShutdownSettings(Section):
     """Budgets of leaving partitions and of stopping."""
 
     revoke_seconds: PositiveFloat = 12.0

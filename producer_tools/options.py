@@ -83,10 +83,15 @@ def brokers(bootstrap_servers: str) -> Brokers:
     Raises typer.BadParameter.
     """
     from producer_tools.connections.kafka import Brokers  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.connections.values import address_list  # noqa: PLC0415 - keeps `--help` light
     from producer_tools.connections.worker_settings import kafka_security  # noqa: PLC0415 - keeps `--help` light
 
     try:
-        return Brokers(bootstrap_servers, kafka_security())
+        addresses = address_list(bootstrap_servers)
+    except ValueError as invalid:
+        raise typer.BadParameter(str(invalid), param_hint="--bootstrap-servers") from None
+    try:
+        return Brokers(addresses, kafka_security())
     except ValueError as invalid:
         raise typer.BadParameter(str(invalid)) from None
 

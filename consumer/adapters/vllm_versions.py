@@ -10,8 +10,9 @@ what is used beneath it: `output_handler`, `input_processor.process_inputs`, and
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -62,6 +63,7 @@ __all__ = [
     "PoolingOutput",
     "PoolingParams",
     "PoolingRequestOutput",
+    "check_arguments",
     "copy_request",
     "device_type",
     "engine_arguments",
@@ -142,17 +144,24 @@ def _check_layers(card: ModelCard) -> None:
         )
 
 
-def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
-    """Arguments of vLLM's engine, by name. Raises SettingsInvalid for what `engine.args` cannot be."""
-    _check_layers(card)
+def check_arguments(arguments: Iterable[str]) -> None:
+    """Raises SettingsInvalid for a name that `engine.args` cannot have."""
     known = {field.name for field in fields(AsyncEngineArgs)}
-    for name in settings.args:
+    for name in arguments:
         if name in _OWN:
             raise SettingsInvalid(f"engine.args.{name}: leave it out and set {_OWN[name]}")
         if name in _FIXED:
             raise SettingsInvalid(f"engine.args.{name}: leave it out, the worker depends on its own choice")
         if name not in known:
-            raise SettingsInvalid(f"engine.args.{name}: leave it out, vLLM {vllm.__version__} has no such argument")
+            meant = get_close_matches(name.replace("-", "_").lower(), known, n=1)
+            fix = f"did you mean {meant[0]}?" if meant else "leave it out"
+            raise SettingsInvalid(f"engine.args.{name}: vLLM {vllm.__version__} has no such argument: {fix}")
+
+
+def engine_arguments(settings: EngineSettings, card: ModelCard) -> dict[str, Any]:
+    """Arguments of vLLM's engine, by name. Raises SettingsInvalid for what `engine.args` cannot be."""
+    _check_layers(card)
+    check_arguments(settings.args)
     if settings.max_num_batched_tokens < card.usable_tokens:
         raise SettingsInvalid(
             f"engine.max_num_batched_tokens is {settings.max_num_batched_tokens}: set it to at least "

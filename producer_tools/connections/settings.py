@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr, model_validator
-from pydantic_settings import NoDecode
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
-
-def comma_list(value: object) -> object:
-    """Accept "a,b" from the environment and the command line where a list is meant."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
+from producer_tools.connections.values import TextList, WebAddress
 
 
 class SecurityProtocol(StrEnum):
@@ -45,11 +39,30 @@ class SaslMechanism(StrEnum):
     OAUTHBEARER = "OAUTHBEARER"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class Section(BaseModel):
+    """Of settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def empty_is_left_out(cls, given: Any) -> Any:
+        """YAML has such sections where all below is a comment."""
+        return {} if given is None else given
 
 
-class KafkaSecurity(_Section):
+class _Security(Section):
+    @model_validator(mode="before")
+    @classmethod
+    def empty_is_unset(cls, given: Any) -> Any:
+        """An environment has such variables where what they were made of is not set."""
+        if not isinstance(given, dict):
+            return given
+        optional = {name for name, field in cls.model_fields.items() if field.default is None}
+        return {name: value for name, value in given.items() if value != "" or name not in optional}
+
+
+class KafkaSecurity(_Security):
     """Encryption and credentials of every connection to the brokers."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
@@ -73,14 +86,14 @@ class KafkaSecurity(_Section):
     """Of PLAIN and SCRAM; with `token_endpoint` the client secret."""
     password_file: Path | None = None
     """File that holds the password, read again when it changes; instead of `password`."""
-    token_endpoint: str | None = None
+    token_endpoint: WebAddress | None = None
     """OAUTHBEARER: URL where an OpenID provider gives tokens for client credentials."""
     token_scope: str | None = None
     """OAUTHBEARER: the scope asked for there."""
     token_provider: str | None = None
     """OAUTHBEARER: function that gives a token, as `module:function`, or the name of an installed entry point of the
     group `scorestream.token_providers`; instead of `token_endpoint`."""
-    sasl_extensions: Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_list)] = ()
+    sasl_extensions: TextList = ()
     """OAUTHBEARER: what the brokers want to know beside the token, as `logicalCluster=lkc-1,identityPoolId=pool-1`."""
 
     @model_validator(mode="after")
@@ -115,8 +128,8 @@ class KafkaSecurity(_Section):
                 f"sasl_mechanism is {mechanism}, so token_endpoint, token_provider and sasl_extensions are not used: "
                 "set it to OAUTHBEARER, or leave them out"
             )
-        if odd := [one for one in self.sasl_extensions if "=" not in one]:
-            raise ValueError(f"sasl_extensions has {', '.join(odd)}: write NAME=VALUE, separated by commas")
+        if any("=" not in extension for extension in self.sasl_extensions):
+            raise ValueError("sasl_extensions has one without =: write NAME=VALUE, separated by commas")
         if self.token_provider is None and (self.username is None or not (self.password or self.password_file)):
             raise ValueError(
                 f"sasl_mechanism is {mechanism}: set username, and either password_file or password"
@@ -124,7 +137,7 @@ class KafkaSecurity(_Section):
             )
 
 
-class RedisSecurity(_Section):
+class RedisSecurity(_Security):
     """Encryption and credentials of every connection to Redis, beside what stands in the URL (rediss:// encrypts)."""
 
     ca_file: Path | None = None

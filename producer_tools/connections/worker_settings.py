@@ -5,17 +5,22 @@ The environment, as SCORESTREAM_KAFKA__SECURITY__PROTOCOL, goes before the YAML 
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_settings import SettingsConfigDict, SettingsError
+import os
 
-from producer_tools.connections.settings import KafkaSecurity, RedisSecurity
+from pydantic import ConfigDict, ValidationError
+from pydantic_settings import SettingsConfigDict
+
+from producer_tools.connections.environment import PREFIX, misspelt, no_objects
+from producer_tools.connections.problems import problems_of
+from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, Section
 from producer_tools.connections.settings_file import FileSettings
+from producer_tools.connections.values import Addresses
 
 
-class _Kafka(BaseModel):
+class _Kafka(Section):
     model_config = ConfigDict(extra="ignore")
 
-    bootstrap_servers: str | None = None
+    bootstrap_servers: Addresses | None = None
     request_topic: str | None = None
     result_topic: str | None = None
     dead_letter_topic: str | None = None
@@ -23,7 +28,7 @@ class _Kafka(BaseModel):
     security: KafkaSecurity = KafkaSecurity()
 
 
-class _Redis(BaseModel):
+class _Redis(Section):
     model_config = ConfigDict(extra="ignore")
 
     url: str | None = None
@@ -35,7 +40,7 @@ class _Redis(BaseModel):
 class _WorkerSettings(FileSettings):
     """What the tools need of them; the rest is not looked at."""
 
-    model_config = SettingsConfigDict(env_prefix="SCORESTREAM_", env_nested_delimiter="__", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="ignore")
 
     kafka: _Kafka = _Kafka()
     redis: _Redis = _Redis()
@@ -65,13 +70,9 @@ def places() -> dict[str, str | int]:
 
 
 def _read() -> _WorkerSettings:
+    if problems := misspelt(os.environ, _WorkerSettings) or no_objects(os.environ, _WorkerSettings):
+        raise ValueError("\n".join(line for *_, line in problems))
     try:
         return _WorkerSettings()
     except ValidationError as invalid:
-        lines = [
-            f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}"
-            for error in invalid.errors(include_input=False, include_url=False)
-        ]
-        raise ValueError("\n".join(lines)) from None
-    except SettingsError as unreadable:
-        raise ValueError(f"{unreadable}: {unreadable.__cause__}") from None
+        raise ValueError("\n".join(line for *_, line in problems_of(invalid, _WorkerSettings))) from None

@@ -18,7 +18,7 @@ def load(**security: object) -> object:
 @pytest.mark.parametrize(
     ("security", "says"),
     [
-        ({"protocol": "sasl"}, "'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT' or 'SASL_SSL'"),
+        ({"protocol": "sasl"}, "write PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
         ({"protocol": "SASL_SSL"}, "sasl_mechanism is not set: set it to PLAIN, SCRAM-SHA-256"),
         (SCRAM | {"protocol": "SSL"}, "sasl_mechanism, username, password would not be used: set protocol to SASL_SSL"),
         (SCRAM | {"username": None}, "set username, and either password_file or password"),

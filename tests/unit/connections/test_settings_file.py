@@ -25,7 +25,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (b"kafka: {a: [}", "settings.yaml, line 1: "),
         (b"- kafka", "settings.yaml holds no sections"),
-        (b"\xff\xfe", "settings.yaml cannot be read: "),
+        (b"\xff\xfe", "settings.yaml is UTF-16"),
         (b"engine: {kind: scripted}\nkafka: {}\nengine: {model: m}", "settings.yaml, line 3: engine stands"),
         (b"kafka: 5", "kafka: "),
     ],

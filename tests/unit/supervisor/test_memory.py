@@ -1,13 +1,9 @@
 """Whether the memory of the GPUs is enough for the workers on them."""
 
-import socket
-
 import pytest
 
-from consumer.check import worker_here
 from consumer.errors import SettingsInvalid
 from consumer.metrics.sampler import GpuReading
-from consumer.sections import HealthSettings
 from consumer.settings import load_settings
 from consumer.supervisor.memory import check_gpu_memory
 
@@ -58,10 +54,3 @@ def test_what_the_workers_that_run_here_hold_is_no_reason_to_end_anything() -> N
     assert held.ok
     assert "7.0 free" in held.found
     assert "the worker on port 8080 holds its share already" in held.found
-
-
-def test_the_workers_that_run_here_are_known_by_the_port_on_which_they_are_probed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        settings = HealthSettings(port=listening.getsockname()[1])
-        assert worker_here(settings) == f"the worker on port {settings.port}"
-    assert worker_here(settings) is None
