@@ -28,6 +28,7 @@ from consumer.startup.health import OurWorker, check_health_port, place_of
 from consumer.startup.surroundings import check_environment, check_files
 from consumer.supervisor.memory import check_gpu_memory
 from consumer.supervisor.mps import check_mps
+from producer_tools.terminal import for_stream
 
 log = structlog.get_logger()
 
@@ -40,7 +41,7 @@ def main(settings: Settings, show: Callable[[Sequence[Finding]], str]) -> int:
 
     async def work() -> int:
         findings = await everything(settings)
-        sys.stdout.write(show(findings))
+        sys.stdout.write(for_stream(show(findings), sys.stdout))
         return 2 if worst(findings) is Level.FAIL else 0
 
     return exit_code_of(work)

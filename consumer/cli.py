@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="scorestream",
-    help="Streaming scoring with vLLM: requests in from Kafka, scores out to Kafka and Redis.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,  # its help page costs a third of a second at every start
 )
 
@@ -38,13 +36,36 @@ ConfigFile = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", help="One setting, as in --set kafka.group_id=ranking; above environment and file."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="One setting, as in --set kafka.group_id=ranking; above environment and file.",
+    ),
 ]
 Model = Annotated[str | None, typer.Option("--model", help="Short for --set engine.model=...")]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap-servers", help="Short for --set kafka.bootstrap_servers=")]
 RedisUrl = Annotated[str | None, typer.Option("--redis-url", help="Short for --set redis.url=...")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, also of settings that are refused.")]
 _INSTALL = "this command needs the worker's own packages: install scorestream[cpu] or scorestream[cuda]"
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 -- typer's way
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 -- heavy
+
+        typer.echo(f"scorestream {version('scorestream')}")
+        raise typer.Exit
+
+
+@app.callback()
+def scorestream(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Streaming scoring with vLLM: requests in from Kafka, scores out to Kafka and Redis."""
+    del version
 
 
 @app.command()
@@ -58,7 +79,10 @@ def run(
     workers: Annotated[int | None, typer.Option(help="Short for --set workers.count=...")] = None,
     mps: Annotated[str | None, typer.Option(help="Short for --set workers.mps=...: off, or on.")] = None,
 ) -> None:
-    """Run a worker, or several, until SIGTERM or Ctrl-C, which drain it; a second one quits at once."""
+    """Run a worker, or several, until SIGTERM or Ctrl-C.
+
+    These drain it; a second one quits at once.
+    """
     overrides = _overrides(override, model, bootstrap_servers, redis_url)
     shorts = {"workers.count": workers, "workers.mps": mps}
     overrides |= {path: value for path, value in shorts.items() if value is not None}
@@ -84,7 +108,10 @@ def check(
     redis_url: RedisUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Find out what would keep a worker from starting, each with its fix; exit 2 if anything would."""
+    """Find out what would keep a worker from starting.
+
+    Each finding is ok, WARN (a worker starts, and logs it) or FAIL (none starts, and the exit code is 2), with its fix.
+    """
     from consumer import finding  # noqa: PLC0415 -- heavy
 
     with (_failing_in_json if as_json else _failing_clearly)():
@@ -135,12 +162,14 @@ Requests = Annotated[
 ]
 
 
-@app.command()
+@app.command(hidden=True)
 def ceiling(
     requests: Requests,
     engines: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Engines at once, each a process; they share the requests. May be repeated."),
+        typer.Option(
+            min=1, metavar="N", help="Engines at once, each a process; they share the requests. May be repeated."
+        ),
     ] = None,
     lone: Annotated[bool, typer.Option("--one-at-a-time", help="Latency of AsyncLLM instead of LLM's rate.")] = False,
     config: ConfigFile = None,
@@ -158,7 +187,7 @@ def ceiling(
         _measure(_settings(config, override, model, None, None), requests, load, engines or [1])
 
 
-@app.command()
+@app.command(hidden=True)
 def baseline(
     requests: Requests,
     batch_size: Annotated[int, typer.Option(min=1, help="Sequences of one padded batch.")] = 32,
@@ -176,7 +205,7 @@ def baseline(
         _measure(_settings(config, override, model, None, None), requests, partial(padded_batches, batch_size), [1])
 
 
-@app.command()
+@app.command(hidden=True)
 def tokens(requests: Requests, config: ConfigFile = None, override: Overrides = None, model: Model = None) -> None:
     """Count the tokens that each request gives the engine; prints one JSON object per request."""
     with _failing_clearly():

@@ -8,6 +8,7 @@ from typing import TextIO
 import structlog
 
 from consumer.repetition import RepetitionFilter
+from producer_tools.terminal import visible
 
 WORKER_VARIABLE = "SCORESTREAM_WORKER_INDEX"
 """Set by a supervisor for each of its workers; every line of the worker's log has it as `worker`."""
@@ -25,7 +26,9 @@ def configure(stream: TextIO = sys.stderr) -> None:
     if worker := os.environ.get(WORKER_VARIABLE):
         shared.append(_bound(worker=int(worker)))
     renderer: structlog.typing.Processor
+    shown: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
     if stream.isatty():
+        shown.append(_visible)
         renderer = structlog.dev.ConsoleRenderer(colors="NO_COLOR" not in os.environ)
     else:
         renderer = structlog.processors.JSONRenderer()
@@ -41,7 +44,7 @@ def configure(stream: TextIO = sys.stderr) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
+                *shown,
                 renderer,
             ],
         )
@@ -53,6 +56,11 @@ def configure(stream: TextIO = sys.stderr) -> None:
     root.setLevel(logging.INFO)
     # aiokafka tells every metadata refresh and heartbeat hiccup; what matters the worker says itself.
     logging.getLogger("aiokafka").setLevel(logging.WARNING)
+
+
+def _visible(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Brokers' and servers' words on a terminal; what is no text is shown by repr, which escapes."""
+    return {name: visible(value, "\n\t") if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _bound(**fields: object) -> structlog.typing.Processor:

@@ -12,7 +12,7 @@ import typer
 
 from producer_tools import options
 from producer_tools.cli_measure import bench, task_named, tune
-from producer_tools.console import ExitCode, Mismatch, run_tool, say, stdout_console, write_lines
+from producer_tools.console import ExitCode, Mismatch, bad_parameter, run_tool, say, stdout_console, write_lines
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -26,7 +26,9 @@ def publish(
         str, typer.Option(help='Field whose value is the Kafka key, as "metadata.user"; "": no key.')
     ] = "id",
     partition: Annotated[int | None, typer.Option(min=0, help="Instead of the key's partition.")] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="name=value; may be repeated.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A Kafka header; may be repeated.")
+    ] = None,
     validate: Annotated[bool, typer.Option(help="Check each request before it is sent.")] = True,
     generate: Annotated[int | None, typer.Option(min=1, help="Make up so many requests instead of reading.")] = None,
     task: Annotated[str, typer.Option(help="With --generate: rerank, score, classify or embed.")] = "rerank",
@@ -43,7 +45,7 @@ def publish(
     try:
         headers = tool.parse_headers(header or [])
     except ValueError as refused:
-        raise typer.BadParameter(str(refused)) from None
+        raise bad_parameter(refused) from None
     if generate is not None and file is not None:
         raise typer.BadParameter("give a FILE or --generate, not both")
     to = tool.Destination(options.brokers(bootstrap_servers), request_topic, partition, headers)
@@ -130,7 +132,10 @@ def verify(
     as_json: options.Json = False,
     config: options.Config = None,
 ) -> None:
-    """Check from outside that every request was answered, once and in order. Exit code 3 when not."""
+    """Check from outside that all requests were answered.
+
+    Once each, and in order. Exit code 3 when not.
+    """
     from producer_tools.verify import audit as tool
     from producer_tools.verify import report
     from producer_tools.verify.cache import Cache
@@ -156,14 +161,19 @@ def replay(
     bootstrap_servers: options.BootstrapServers = options.BOOTSTRAP_SERVERS,
     dead_letter_topic: options.DeadLetterTopic = options.DEAD_LETTER_TOPIC,
     request_topic: options.RequestTopic = options.REQUEST_TOPIC,
-    code: Annotated[list[str] | None, typer.Option(help="Only this error code; may be repeated.")] = None,
-    id: Annotated[list[str] | None, typer.Option(help="Only this request; may be repeated.")] = None,  # noqa: A002
+    code: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Only this error code; may be repeated.")
+    ] = None,
+    id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Only this request; may be repeated.")] = None,  # noqa: A002
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show them and send nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Their results override newer ones in Redis.")] = False,
     as_json: options.Json = False,
     config: options.Config = None,
 ) -> None:
-    """Send dead letters to the request topic again, each once, as they were."""
+    """Send dead letters to the request topic again.
+
+    Each once, as it was.
+    """
     from producer_tools import replay as tool
 
     brokers = options.brokers(bootstrap_servers)
@@ -195,7 +205,10 @@ def replay(
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
 ) -> None:
-    """Start everything on this machine, score real work, verify it, and stop."""
+    """Score real work on this machine alone, and verify it.
+
+    Starts a broker, a cache and a worker, and stops them.
+    """
     from producer_tools.demo.run import demo as show
 
     run_tool(show(stdout_console(), keep=keep))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from producer_tools import options
-from producer_tools.console import Mismatch, ToolFailure, run_tool, say, stdout_console, write_lines
+from producer_tools.console import Mismatch, ToolFailure, bad_parameter, run_tool, say, stdout_console, write_lines
 
 if TYPE_CHECKING:
     from producer_tools.bench.mixes import Mix
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def bench(
     mix: Annotated[
-        list[str] | None, typer.Option(help="short, mid, long, varied (pairs by tokens) or rerank50; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="MIX", help="short, mid, long, varied (pairs by tokens) or rerank50; may be repeated."),
     ] = None,
     task: Annotated[str, typer.Option(help="Without --mix: rerank, score, classify or embed.")] = "score",
     items: Annotated[int, typer.Option(min=1, help="Without --mix: texts per request, except for score.")] = 10,
@@ -37,10 +38,12 @@ def bench(
     lone: Annotated[bool, typer.Option("--one-at-a-time", help="Also the latency of a request that is alone.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="As for `scorestream run --workers`.")] = 1,
     engines: Annotated[
-        list[int] | None, typer.Option(help="Engines alone; may be repeated. Default: --workers.")
+        list[int] | None, typer.Option(metavar="N", help="Engines alone; may be repeated. Default: --workers.")
     ] = None,
     mps: Annotated[bool, typer.Option("--mps", help="Share the GPU through CUDA MPS.")] = False,
-    setting: Annotated[list[str] | None, typer.Option("--set", help="A setting of the worker, as for `run`.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="A setting of the worker, as for `run`.")
+    ] = None,
     ceiling: Annotated[bool, typer.Option(help="Measure the engine alone on the same requests.")] = True,
     transformers: Annotated[int | None, typer.Option(min=1, help="Measure transformers in batches of so many.")] = None,
     suite: Annotated[
@@ -48,7 +51,8 @@ def bench(
         typer.Option(help="YAML file of several deployments, instead of the above.", exists=True, dir_okay=False),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Of the suite, this part or deployment only; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Of the suite, this part or deployment only; may be repeated."),
     ] = None,
     minutes: Annotated[float | None, typer.Option(min=0.001, help="Begin nothing new after so long.")] = None,
     resume: Annotated[
@@ -68,10 +72,10 @@ def bench(
     as_json: options.Json = False,
     config: options.Config = None,
 ) -> None:
-    """Measure rate, latency and processor time of the pipeline, beside the engine alone and transformers.
+    """Measure rate, latency and processor time of the pipeline.
 
-    Starts its own broker and worker (engine settings from environment and --config, else the packaged MiniLM). Exit
-    code 3: a target of the suite was missed.
+    Beside the engine alone, and transformers. Starts its own broker and worker (engine settings from environment and
+    --config, else the packaged MiniLM). Exit code 3: a target of the suite was missed.
     """
     from pydantic import ValidationError
 
@@ -100,7 +104,7 @@ def bench(
     except ValidationError as invalid:
         raise typer.BadParameter("; ".join(problems(invalid))) from None
     except ToolFailure as wrong:
-        raise typer.BadParameter(str(wrong)) from None
+        raise bad_parameter(wrong) from None
     mixes = {**NAMED, custom.name: custom}
 
     show = partial(_show, out=out, as_json=as_json)
@@ -184,10 +188,15 @@ def tune(
     allow_fp8: Annotated[
         bool, typer.Option("--allow-fp8", help="Also try fp8, which changes scores a little.")
     ] = False,
-    setting: Annotated[list[str] | None, typer.Option("--set", help="A setting to keep, as for `run`.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="A setting to keep, as for `run`.")
+    ] = None,
     config: options.Config = None,
 ) -> None:
-    """Measure a short ladder of engine settings on this machine; prints those to use, as YAML for `run --config`."""
+    """Measure a ladder of engine settings on this machine.
+
+    Prints those to use, as YAML for `run --config`.
+    """
     from producer_tools.bench.mixes import Span
     from producer_tools.tune import run as tool
 

@@ -6,6 +6,7 @@ stdout carries data only, stderr progress and messages. Both are plain unless th
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import typer
+
+from producer_tools.terminal import for_stream, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,21 +46,25 @@ class Mismatch(Exception):
 
 def stdout_console() -> Console:
     """The terminal for data. rich honours NO_COLOR and drops all styling when this is not a terminal."""
-    from rich.console import Console  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.safe_console import SafeConsole  # noqa: PLC0415 - keeps `--help` light
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return SafeConsole(sys.stdout)
 
 
 def stderr_console() -> Console:
     """The terminal for progress."""
-    from rich.console import Console  # noqa: PLC0415 - keeps `--help` light
+    from producer_tools.safe_console import SafeConsole  # noqa: PLC0415 - keeps `--help` light
 
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return SafeConsole(sys.stderr)
 
 
 def write_lines(*lines: bytes) -> None:
-    """Bytes to stdout as they are, each ended by a newline, visible to the next program at once."""
-    for line in lines:
+    """Bytes to stdout as they are, each ended by a newline, visible to the next program at once.
+
+    On a terminal what it could obey is escaped.
+    """
+    shown = [visible(line.decode(errors="replace"), "\t").encode() for line in lines] if sys.stdout.isatty() else lines
+    for line in shown:
         sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 
@@ -70,8 +77,20 @@ def discard_stdout() -> None:
 
 
 def say(message: str) -> None:
-    """One line to stderr."""
-    typer.echo(message, err=True)
+    """A message to stderr."""
+    typer.echo(for_stream(message, sys.stderr), err=True)
+
+
+def bad_parameter(invalid: Exception, option: str | None = None) -> typer.BadParameter:
+    """What was given, or stands in the settings, cannot be used."""
+    return typer.BadParameter(for_stream(str(invalid), sys.stderr), param_hint=option)
+
+
+class _Shown(logging.Formatter):
+    """What libraries have to say, servers' words among it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return for_stream(super().format(record), sys.stderr)
 
 
 def run_tool(work: Coroutine[object, object, None], *, interrupted: ExitCode = ExitCode.INTERRUPTED) -> None:
@@ -85,6 +104,8 @@ def run_tool(work: Coroutine[object, object, None], *, interrupted: ExitCode = E
 
     # Until here Ctrl-C ended the process at once; from here on there is something to put in order.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Shown())
     try:
         asyncio.run(_cancelled_by_signals(work))
     except (KeyboardInterrupt, asyncio.CancelledError):

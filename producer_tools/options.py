@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from producer_tools.console import bad_parameter
+
 if TYPE_CHECKING:
     from producer_tools.connections.kafka import Brokers
     from producer_tools.connections.redis import RedisServer
@@ -25,7 +27,7 @@ def _read_config(context: typer.Context, file: Path | None) -> None:
     try:
         context.default_map = places()
     except ValueError as invalid:
-        raise typer.BadParameter(str(invalid)) from None
+        raise bad_parameter(invalid) from None
 
 
 Config = Annotated[
@@ -89,11 +91,11 @@ def brokers(bootstrap_servers: str) -> Brokers:
     try:
         addresses = address_list(bootstrap_servers)
     except ValueError as invalid:
-        raise typer.BadParameter(str(invalid), param_hint="--bootstrap-servers") from None
+        raise bad_parameter(invalid, "--bootstrap-servers") from None
     try:
         return Brokers(addresses, kafka_security())
     except ValueError as invalid:
-        raise typer.BadParameter(str(invalid)) from None
+        raise bad_parameter(invalid) from None
 
 
 def redis_server(url: str) -> RedisServer:
@@ -104,4 +106,4 @@ def redis_server(url: str) -> RedisServer:
     try:
         return RedisServer(url, redis_security())
     except ValueError as invalid:
-        raise typer.BadParameter(str(invalid)) from None
+        raise bad_parameter(invalid) from None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
+
+from jiter import from_json
 
 from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure, discard_stdout, say, write_lines
@@ -70,8 +73,38 @@ async def validated(source: BinaryIO, key_field: str) -> AsyncIterator[Outgoing]
         try:
             request = parse_request(line, RequestLimits())
         except WireError as refused:
-            raise ToolFailure(f"line {number}: {refused.code}: {refused.message}") from None
+            reason = why_no_request(line) or f"{refused.code}: {refused.message}"
+            raise ToolFailure(f"line {number}: {reason}") from None
         yield Outgoing(request.id, line, _key(request, key_field))
+
+
+def why_no_request(line: bytes) -> str:
+    """Where a line is not one JSON object, but the file is JSON in another layout: that, and what changes it.
+
+    Empty where the line is of one request, whatever else is wrong with it.
+    """
+    try:
+        json.loads(line)
+    except ValueError:
+        layout = _layout_of_a_piece(line)
+    else:
+        layout = "a JSON array stands there" if line.lstrip().startswith(b"[") else ""
+    program = "'.[]'" if line.lstrip()[:1] in {b"[", b"]"} else "."
+    return f"{layout}: write one request a line, as `jq -c {program} FILE` does" if layout else ""
+
+
+def _layout_of_a_piece(line: bytes) -> str:
+    try:
+        _, end = json.JSONDecoder().raw_decode(line.decode().lstrip())
+    except ValueError:
+        end = 0
+    if end:
+        return "more stands there than one JSON object"
+    try:
+        from_json(line, partial_mode=True)
+    except ValueError:
+        return ""
+    return "the JSON does not end in this line"
 
 
 async def unchecked(source: BinaryIO) -> AsyncIterator[Outgoing]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from producer_tools.terminal import for_stream
 from schemas.result import ResultItem, ScoreResult
 
 MAX_ITEMS = 20
@@ -16,10 +19,10 @@ def one_line(result: ScoreResult) -> Text:
     """Id, task, status, the answer in short, and where the time went."""
     timings = result.timings_ms
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(f"{result.id:<24} ", style="bold")
-    line.append(f"{result.task or '-':<9}")
-    line.append(f"{result.status:<6}", style="green" if result.status == "ok" else "red")
-    line.append(_in_short(result))
+    line.append(f"{_shown(result.id):<24} ", style="bold")
+    line.append(f"{_shown(result.task or '-'):<9}")
+    line.append(f"{_shown(result.status):<6}", style="green" if result.status == "ok" else "red")
+    line.append(_shown(_in_short(result)))
     line.append(
         f"  {timings.total:.1f} ms = queue {timings.queue:.1f} + prepare {timings.prepare:.1f}"
         f" + engine {timings.engine:.1f} + emit {timings.emit:.1f}",
@@ -32,21 +35,26 @@ def full_page(result: ScoreResult) -> list[RenderableType]:
     """The answer's head, then its items as a table."""
     page: list[RenderableType] = [
         one_line(result),
-        Text(f"{result.model.name} ({result.model.fingerprint}), scale {result.scale or 'none'}", style="dim"),
+        Text(_shown(f"{result.model.name} ({result.model.fingerprint}), scale {result.scale or 'none'}"), style="dim"),
     ]
     if result.error is not None:
-        page.append(Text(f"{result.error.code}: {result.error.message}", style="red"))
+        page.append(Text(_shown(f"{result.error.code}: {result.error.message}"), style="red"))
     if result.results:
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column("index", justify="right")
         table.add_column("id")
         table.add_column("answer")
         for item in result.results[:MAX_ITEMS]:
-            table.add_row(str(item.index), item.id or "", _answer(item))
+            table.add_row(str(item.index), Text(_shown(item.id or "")), Text(_shown(_answer(item))))
         page.append(table)
         if len(result.results) > MAX_ITEMS:
             page.append(Text(f"... and {len(result.results) - MAX_ITEMS} more", style="dim"))
     return page
+
+
+def _shown(text: str) -> str:
+    """As it may stand in a line of stdout; before anything measures how wide it is."""
+    return for_stream(text, sys.stdout, kept="")
 
 
 def _in_short(result: ScoreResult) -> str:

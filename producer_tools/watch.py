@@ -69,7 +69,7 @@ def as_line() -> Callable[[bytes], None]:
         try:
             console.print(one_line(parse_result(value)))
         except ValueError as unreadable:
-            console.print(f"{unreadable} ({len(value)} bytes)", style="red", markup=False)
+            console.print(f"{unreadable} ({len(value)} bytes)", style="red")
 
     return show
 

@@ -45,7 +45,7 @@ async def who_listens(health: HealthSettings) -> HealthPort:
 async def _at_socket(path: Path) -> HealthPort:
     """Nothing is made at the path: what listens there would lose it."""
     if problem := await asyncio.to_thread(_problem_of, path):
-        return Unusable(problem)
+        return Unusable(problem, "set health.unix_socket to a path in a folder that is there and writable")
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             _, writer = await asyncio.open_unix_connection(path)

@@ -30,6 +30,8 @@ class Unusable:
     """Nobody listens there, and nobody can."""
 
     reason: str
+    fix: str = ""
+    """Where the reason does not say it."""
 
 
 HealthPort = Free | OurWorker | Stranger | Unusable
@@ -50,8 +52,8 @@ def check_health_port(health: HealthSettings, port: HealthPort) -> list[Finding]
         case Stranger(who):
             fix = f"end it, or set {name} to another {place}"
             return [Finding(name, ok=False, found=f"{who} listens on {where}, and is no worker", fix=fix)]
-        case Unusable(reason):
-            return [Finding(name, ok=False, found=reason, fix=f"set {name} to a {place} that can be had")]
+        case Unusable(reason, fix):
+            return [Finding(name, ok=False, found=reason, fix=fix)]
 
 
 def place_of(health: HealthSettings) -> str:

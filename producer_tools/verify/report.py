@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from producer_tools.verify.audit import Audit
 from producer_tools.verify.tally import Finding
@@ -47,7 +48,7 @@ def as_table(audit: Audit, max_duplicates: int | None) -> Table:
 
     def verdict(name: str, broken: set[Finding], meaning: str) -> None:
         count = sum(counts[one] for one in broken)
-        state = "[red]NO[/red]" if count else "[green]yes[/green]"
+        state = Text("NO", style="red") if count else Text("yes", style="green")
         table.add_row(name, state, f"{count} broken: {meaning}" if count else meaning)
 
     codes = ", ".join(f"{count} {code}" for code, count in tally.codes.most_common())
@@ -55,7 +56,7 @@ def as_table(audit: Audit, max_duplicates: int | None) -> Table:
     table.add_row("results", str(tally.results), codes)
     table.add_row("dead", str(tally.dead_letters), "dead letters")
     excess = max_duplicates is not None and tally.duplicates > max_duplicates
-    duplicates = f"[red]{tally.duplicates}[/red]" if excess else str(tally.duplicates)
+    duplicates = Text(str(tally.duplicates), style="red" if excess else "")
     table.add_row("duplicates", duplicates, "results beyond the first per request")
     verdict(
         "complete", {Finding.UNANSWERED, Finding.RESULT_MISSING}, "every request ended in a result or a dead letter"
