@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
-
-from jiter import from_json
 
 from producer_tools.connections.kafka import Brokers
 from producer_tools.console import ToolFailure, discard_stdout, say, write_lines
@@ -83,28 +82,17 @@ def why_no_request(line: bytes) -> str:
 
     Empty where the line is of one request, whatever else is wrong with it.
     """
+    text = line.removeprefix(codecs.BOM_UTF8).decode(errors="replace").strip()
     try:
-        json.loads(line)
-    except ValueError:
-        layout = _layout_of_a_piece(line)
+        _, end = json.JSONDecoder().raw_decode(text)
+    except json.JSONDecodeError as broken:
+        ends_too_early = broken.pos >= len(text) or broken.msg.startswith("Unterminated string")
+        layout = "the JSON does not end in this line" if ends_too_early else ""
     else:
-        layout = "a JSON array stands there" if line.lstrip().startswith(b"[") else ""
-    program = "'.[]'" if line.lstrip()[:1] in {b"[", b"]"} else "."
+        array = "a JSON array stands there" if text.startswith("[") else ""
+        layout = array if end == len(text) else "more stands there than one JSON object"
+    program = "'.[]'" if text.startswith("[") else "."
     return f"{layout}: write one request a line, as `jq -c {program} FILE` does" if layout else ""
-
-
-def _layout_of_a_piece(line: bytes) -> str:
-    try:
-        _, end = json.JSONDecoder().raw_decode(line.decode().lstrip())
-    except ValueError:
-        end = 0
-    if end:
-        return "more stands there than one JSON object"
-    try:
-        from_json(line, partial_mode=True)
-    except ValueError:
-        return ""
-    return "the JSON does not end in this line"
 
 
 async def unchecked(source: BinaryIO) -> AsyncIterator[Outgoing]:
