@@ -39,6 +39,7 @@ _WORDS = {
     "less_than": ("{shown} is too large", "write a number below {lt}"),
     "less_than_equal": ("{shown} is too large", "write a number of at most {le}"),
     "string_type": _TEXT,
+    "string_unicode": _TEXT,
     "path_type": _TEXT,
     "string_too_short": ("it is empty", "write something, or leave it out"),
     "tuple_type": _LIST,
@@ -193,7 +194,7 @@ def _shown(value: object, path: Sequence[str], model: type[BaseModel]) -> str:
 
 
 def _may_be_secret(path: Sequence[str], model: type[BaseModel]) -> bool:
-    """Whether the setting is a secret, or a whole section, in whose place anything may stand."""
+    """Whether the setting is a secret, or holds others, in whose place anything may stand."""
     annotation: Any = model
     for part in path:
         section = section_of(annotation)
@@ -201,7 +202,8 @@ def _may_be_secret(path: Sequence[str], model: type[BaseModel]) -> bool:
         if field is None:
             return section is not None
         annotation = field.annotation
-    return section_of(annotation) is not None or SecretStr in (annotation, *get_args(annotation))
+    of_many = section_of(annotation) is not None or get_origin(annotation) is dict
+    return of_many or SecretStr in (annotation, *get_args(annotation))
 
 
 def _words(error: ErrorDetails, shown: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
-from producer_tools.connections.values import TextList, WebAddress
+from producer_tools.connections.values import Impossible, TextList, WebAddress
 
 
 class SecurityProtocol(StrEnum):
@@ -101,20 +101,20 @@ class KafkaSecurity(_Security):
         """Refuse what would not be used, and what cannot work; every message names the fix."""
         _check_files(self)
         if not self.protocol.encrypted and (self.ca_file or self.certificate_file):
-            raise ValueError(
-                f"protocol is {self.protocol}, which does not encrypt, so ca_file and certificate_file are not used: "
-                "set protocol to SSL or SASL_SSL, or leave them out"
+            raise Impossible(
+                f"protocol is {self.protocol}, which does not encrypt, so ca_file and certificate_file are not used",
+                "set protocol to SSL or SASL_SSL, or leave them out",
             )
         if not self.protocol.uses_sasl:
             if given := [name for name in ("sasl_mechanism", "username", *_SECRETS) if getattr(self, name)]:
-                raise ValueError(
-                    f"protocol is {self.protocol}, which has no SASL, so {', '.join(given)} would not be used: set "
-                    "protocol to SASL_SSL (or SASL_PLAINTEXT), or leave them out"
+                raise Impossible(
+                    f"protocol is {self.protocol}, which has no SASL, so {', '.join(given)} would not be used",
+                    "set protocol to SASL_SSL (or SASL_PLAINTEXT), or leave them out",
                 )
             return self
         if self.sasl_mechanism is None:
-            raise ValueError(
-                f"protocol is {self.protocol} and sasl_mechanism is not set: set it to {', '.join(SaslMechanism)}"
+            raise Impossible(
+                f"protocol is {self.protocol} and sasl_mechanism is not set", f"set it to {', '.join(SaslMechanism)}"
             )
         self._check_credentials(self.sasl_mechanism)
         return self
@@ -122,18 +122,19 @@ class KafkaSecurity(_Security):
     def _check_credentials(self, mechanism: SaslMechanism) -> None:
         tokens = mechanism is SaslMechanism.OAUTHBEARER
         if tokens and (self.token_provider is None) == (self.token_endpoint is None):
-            raise ValueError("sasl_mechanism is OAUTHBEARER: set either token_endpoint or token_provider")
+            raise Impossible("sasl_mechanism is OAUTHBEARER", "set either token_endpoint or token_provider")
         if not tokens and (self.token_provider or self.token_endpoint or self.sasl_extensions):
-            raise ValueError(
-                f"sasl_mechanism is {mechanism}, so token_endpoint, token_provider and sasl_extensions are not used: "
-                "set it to OAUTHBEARER, or leave them out"
+            raise Impossible(
+                f"sasl_mechanism is {mechanism}, so token_endpoint, token_provider and sasl_extensions are not used",
+                "set it to OAUTHBEARER, or leave them out",
             )
         if any("=" not in extension for extension in self.sasl_extensions):
-            raise ValueError("sasl_extensions has one without =: write NAME=VALUE, separated by commas")
+            raise Impossible("sasl_extensions has one without =", "write NAME=VALUE, separated by commas")
         if self.token_provider is None and (self.username is None or not (self.password or self.password_file)):
-            raise ValueError(
-                f"sasl_mechanism is {mechanism}: set username, and either password_file or password"
-                + (", the client's id and secret" if tokens else "")
+            raise Impossible(
+                f"sasl_mechanism is {mechanism}",
+                "set username, and either password_file or password"
+                + (", the client's id and secret" if tokens else ""),
             )
 
 
@@ -162,7 +163,7 @@ class RedisSecurity(_Security):
         """Refuse what cannot work; every message names the fix."""
         _check_files(self)
         if self.username and not (self.password or self.password_file):
-            raise ValueError("username is set and no password: set password_file or password")
+            raise Impossible("username is set and no password", "set password_file or password")
         return self
 
 
@@ -171,8 +172,8 @@ _SECRETS = ("password", "password_file", "token_endpoint", "token_provider", "sa
 
 def _check_files(section: KafkaSecurity | RedisSecurity) -> None:
     if section.key_file and not section.certificate_file:
-        raise ValueError("key_file is set and certificate_file is not: set both, or neither")
+        raise Impossible("key_file is set and certificate_file is not", "set both, or neither")
     if section.key_password and not section.certificate_file:
-        raise ValueError("key_password is set and certificate_file is not: set certificate_file, or leave it out")
+        raise Impossible("key_password is set and certificate_file is not", "set certificate_file, or leave it out")
     if section.password and section.password_file:
-        raise ValueError("password and password_file are both set: leave one out")
+        raise Impossible("password and password_file are both set", "leave one out")

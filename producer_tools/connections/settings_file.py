@@ -127,7 +127,8 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         tree = yaml.load(text, _Loader)  # noqa: S506 -- a SafeLoader
     except yaml.MarkedYAMLError as broken:
         # What is not closed is found out at the end of the file.
-        mark = broken.context_mark if "end of stream" in (broken.problem or "") else broken.problem_mark
+        at_the_end = "end of stream" in (broken.problem or "") or "<stream end>" in (broken.problem or "")
+        mark = broken.context_mark if at_the_end else broken.problem_mark
         where = f"{file}, line {mark.line + 1}" if mark else str(file)
         raise SettingsFileInvalid(f"{where}: {_words(broken)}") from None
     except yaml.reader.ReaderError as broken:
