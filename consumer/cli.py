@@ -270,7 +270,8 @@ def _overrides(
     for one in override or ():
         path, equals, value = one.partition("=")
         if not equals:
-            raise typer.BadParameter(f"--set {one}: write PATH=VALUE, as in --set kafka.group_id=ranking")
+            # What it is instead is not repeated: it may be a secret.
+            raise typer.BadParameter("write PATH=VALUE, as in --set kafka.group_id=ranking", param_hint="--set")
         overrides[path] = _value(path, value)
     shorts = {"engine.model": model, "kafka.bootstrap_servers": bootstrap, "redis.url": redis_url}
     return overrides | {path: value for path, value in shorts.items() if value is not None}
