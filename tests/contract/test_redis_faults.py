@@ -163,4 +163,4 @@ async def test_a_wrong_password_is_told_as_such_without_the_password(tmp_path: P
 
 def test_a_url_that_is_none_names_the_setting() -> None:
     with pytest.raises(SettingsInvalid, match=r"redis\.url"):
-        RedisScores(RedisSettings(url=SecretStr("http://somewhere")))
+        RedisScores(RedisSettings(url=SecretStr("redis+sentinel://somewhere")))

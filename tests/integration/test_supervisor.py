@@ -64,6 +64,20 @@ async def test_workers_join_in_one_rebalance_and_ctrl_c_in_the_terminal_drains_e
     await assert_all_was_committed_once(case)
 
 
+async def test_each_worker_logs_what_a_check_warns_of_and_starts(make_case: MakeCase):
+    case = await make_case()
+    together = supervisor(case, PARTITIONS - 1)
+    await together.start()
+    await case.until_members(PARTITIONS - 1)
+    warned = [one for one in together.told("check") if one["name"] == "workers.count"]
+    assert {one["worker"] for one in warned} == {*range(PARTITIONS - 1)}
+    assert {one["level"] for one in warned} == {"warning"}
+    assert {one["fix"] for one in warned} == {
+        "set workers.count to a divisor of the partitions, so that no worker has one more than another"
+    }
+    assert await together.stop() == 0
+
+
 async def test_when_the_supervisor_is_killed_its_workers_drain_and_end_by_themselves(make_case: MakeCase):
     case = await make_case(settings=LONG_SESSION | SLOW)
     together = supervisor(case, 2)

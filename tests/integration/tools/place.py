@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pty
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +62,18 @@ class Place:
             stdout, stderr = await process.communicate(text)
         assert process.returncode is not None
         return Ended(process.returncode, stdout.decode(), stderr.decode())
+
+    async def run_on_terminal(self, *arguments: str) -> str:
+        """What a command that ends well writes to a terminal that is its stdout and stderr."""
+        ours, theirs = pty.openpty()
+        process = await asyncio.create_subprocess_exec(
+            *TOOL, *arguments, stdout=theirs, stderr=theirs, env=self.environment | {"TERM": "dumb", "COLUMNS": "300"}
+        )
+        os.close(theirs)
+        async with asyncio.timeout(60):
+            assert await process.wait() == 0
+        with os.fdopen(ours, "rb", buffering=0) as terminal:
+            return terminal.read(65536).decode()
 
     async def records(self, topic: str) -> list:
         """Everything on a topic now."""

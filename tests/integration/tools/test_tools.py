@@ -101,6 +101,29 @@ async def test_get_finds_what_is_there_without_waiting(place: Place, source: str
     assert (ended.code, json.loads(ended.stdout)["id"]) == (0, "r0")
 
 
+async def test_a_result_s_words_are_shown_on_a_terminal_and_never_obeyed(place: Place) -> None:
+    hostile = "a\u202eb\u2066\u200f"
+    async with place.echo.running():
+        published = await place.run("publish", stdin=[GOOD[0].replace("r0", hostile)])
+        assert published.lines == [hostile]
+        as_data = await place.run("get", hostile, "--wait")
+        page = await place.run_on_terminal("get", hostile)
+        followed = await place.run_on_terminal("watch", "--from-beginning", "--count", "1")
+        raw = await place.run_on_terminal("watch", "--from-beginning", "--count", "1", "--json")
+    assert json.loads(as_data.stdout)["id"] == hostile
+    assert hostile in as_data.stdout
+    for shown in (page, followed, raw):
+        assert "a\\u202eb\\u2066\\u200f" in shown
+        assert not {*hostile} - {"a", "b"} & {*shown}
+    assert json.loads(raw) == json.loads(as_data.stdout)
+
+
+async def test_publish_refuses_an_array_with_what_makes_lines_of_it(place: Place) -> None:
+    ended = await place.run("publish", stdin=[json.dumps([json.loads(line) for line in GOOD], indent=2)])
+    assert (ended.code, ended.stdout) == (1, "")
+    assert "write one request a line, as `jq -c '.[]' FILE` does" in ended.stderr
+
+
 @pytest.mark.parametrize("waiting", [[], ["--wait", "--timeout", "0.5"]])
 @pytest.mark.parametrize("source", ["redis", "topic"])
 async def test_get_fails_when_nothing_came(place: Place, source: str, waiting: list[str]) -> None:
