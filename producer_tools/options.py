@@ -52,12 +52,15 @@ ResultTopic = Annotated[str, typer.Option(envvar="SCORESTREAM_KAFKA__RESULT_TOPI
 DeadLetterTopic = Annotated[
     str, typer.Option(envvar="SCORESTREAM_KAFKA__DEAD_LETTER_TOPIC", help="Topic of the dead letters.")
 ]
+REDIS_URL = "redis://127.0.0.1:6379/0"
 RedisUrl = Annotated[
     str,
     typer.Option(
         envvar="SCORESTREAM_REDIS__URL",
         help="redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL.",
         show_envvar=True,
+        # Said here, because the default is the worker's file's where there is one, with its password.
+        show_default=f"{REDIS_URL}, or as --config says",
     ),
 ]
 RedisPrefix = Annotated[
@@ -74,7 +77,6 @@ BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 REQUEST_TOPIC = "score.requests"
 RESULT_TOPIC = "score.results"
 DEAD_LETTER_TOPIC = "score.dead"
-REDIS_URL = "redis://127.0.0.1:6379/0"
 REDIS_PREFIX = "score:"
 TTL_SECONDS = 3600
 

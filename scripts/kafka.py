@@ -102,7 +102,8 @@ def run(folder: Path, port: int, more: Mapping[str, str]) -> NoReturn:
             try:
                 tried.bind(("127.0.0.1", needed))
             except OSError as refused:
-                raise RuntimeError(f"127.0.0.1:{needed} cannot be had ({refused.strerror}): name another port") from None
+                reason = f"127.0.0.1:{needed} cannot be had ({refused.strerror})"
+                raise RuntimeError(f"{reason}: name another port") from None
     command = prepare(data, port, more)
     print(f"kafka: 127.0.0.1:{port}, data in {data}; Ctrl-C stops it", flush=True)
     os.execve(command[0], command, environment(data))  # noqa: S606

@@ -16,14 +16,14 @@ HEAD = """# Settings
 Generated from `consumer/sections.py` by `make docs`; do not edit.
 
 Precedence: command line (`--set kafka.group_id=ranking`) > environment (`SCORESTREAM_KAFKA__GROUP_ID`) > YAML file
-(`--config FILE` or `SCORESTREAM_CONFIG`) > defaults. `scorestream config` prints what is in force; `--json`: for programs.
+(`--config FILE` or `SCORESTREAM_CONFIG`) > defaults. `scorestream config` prints what is in force (`--json`: as JSON).
 
 A list is written `a,b` or `["a","b"]` everywhere, in YAML also as a list of its own. Below `engine.args` the
 environment and the command line have JSON where it is JSON: `true`, `4`, `[1,2]`. In the file sections are nested:
-`kafka: {group_id: ranking}`, not `kafka.group_id: ranking`. Text that looks like a number or a date needs quotes there.
+`kafka: {group_id: ranking}`, not `kafka.group_id: ranking`. Text that looks like a number or a date needs quotes.
 
-A value that can never work is refused by name, with the fix and exit code 2, by every command that reads it. A file that
-is named and cannot be read fails `scorestream check` and a start; `scorestream config` only warns of it on stderr,
+A value that can never work is refused by name, with the fix and exit code 2, by every command that reads it. A file
+that is named and cannot be read fails `scorestream check` and a start; `scorestream config` only warns of it on stderr,
 because it may run where the files are not. A name in the environment that begins with `SCORESTREAM_` and is no setting
 is refused where one setting can be meant, and else a warning (of `check`, `config` and the worker's log).
 """

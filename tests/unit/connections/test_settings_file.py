@@ -61,6 +61,14 @@ def test_a_tool_goes_where_its_option_says_else_the_environment_else_the_worker_
     assert "/no/option" in asks("--redis-url", "unix:///no/option")
 
 
+@pytest.mark.parametrize("command", ["get", "verify", "bench"])
+def test_help_shows_no_password_of_the_file(command: str, file: Path) -> None:
+    file.write_text("redis: {url: 'redis://:hunter2@h:6379/0'}\n")
+    helped = CliRunner().invoke(app, [command, "--help"])
+    assert helped.exit_code == 0
+    assert "hunter2" not in helped.output
+
+
 def test_a_worker_that_a_tool_starts_for_itself_shows_no_credentials_of_the_file_to_the_tool_s_servers(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
