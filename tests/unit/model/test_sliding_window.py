@@ -23,7 +23,7 @@ SOME = {"num_hidden_layers": 4, "use_sliding_window": True, "sliding_window": 64
         ("Qwen2ForSequenceClassification", {"use_sliding_window": False, "sliding_window": 64}, {}),
         ("Qwen3Model", SOME | {"max_window_layers": 0}, {}),
         ("Qwen3Model", SOME | {"layer_types": [SLIDING] * 4}, {}),
-        # transformers has none of them, and vLLM would have them on every layer.
+        # transformers has none of them.
         ("Qwen2Model", SOME | {"max_window_layers": 4}, NO_WINDOW),
         ("Qwen2Model", {"use_sliding_window": True}, NO_WINDOW),
         ("LlamaModel", {"sliding_window": 64}, NO_WINDOW),
