@@ -1,7 +1,7 @@
 """Attention that sees only the last so many tokens: vLLM has one window for a decoder's layers, or none.
 
-transformers may have it on some layers, of which vLLM dies, or, in a Llama, on none although config.json gives its size,
-which vLLM goes by. Where a window changes nothing, because no layer has it or no text is longer, it is left out.
+transformers may have it on some layers, of which vLLM dies, or, in a Llama, on none although config.json gives its
+size, which vLLM goes by. Where a window changes nothing, because no layer has it or no text is longer, it is left out.
 """
 
 from __future__ import annotations
