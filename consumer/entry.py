@@ -2,8 +2,8 @@
 
 **Signals.** Importing takes seconds. In that time Python's own reactions would be a traceback for Ctrl-C, 143 for
 SIGTERM, and nothing at all where the program is the first process of its container, for which the kernel has no default
-reactions: a worker would start, join the group, and run until it is killed. What can end in order takes the signals over
-when it has something to end: a worker and its supervisor (consumer.worker, consumer.supervisor), a tool
+reactions: a worker would start, join the group, and run until it is killed. What can end in order takes the signals
+over when it has something to end: a worker and its supervisor (consumer.worker, consumer.supervisor), a tool
 (producer_tools.console).
 
 **Descriptors.** Where 0, 1 or 2 is closed, the next file or socket that is opened gets its number, and would be written
@@ -46,7 +46,7 @@ def open_closed_descriptors() -> None:
             # The lowest number that is free.
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
-            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def let_no_warning_end_the_program() -> None:

@@ -36,8 +36,10 @@ async def listening(settings: HealthSettings, app: web.Application) -> AsyncIter
     app.middlewares.insert(0, visits.one_request_each)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_SECONDS, logger=_logger())
     await runner.setup()
+    served = runner.server
+    assert served is not None
     try:
-        servers = await _serve(settings, lambda: Visit(visits, runner.server()))
+        servers = await _serve(settings, lambda: Visit(visits, served()))
         try:
             yield
         finally:
@@ -84,9 +86,7 @@ def _every_address(port: int) -> socket.socket:
 async def _each_address(host: str, port: int) -> list[socket.socket]:
     """One for each address that the name has on this machine. Raises OSError when it is none of this machine's."""
     listeners: list[socket.socket] = []
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     absent: OSError | None = None
     for family, address in dict.fromkeys((family, address) for family, *_, address in found):
         try:

@@ -13,6 +13,7 @@ RUNNING_SECONDS = 120.0
 """By then a worker runs, also when the servers were away for a while."""
 REFUSED_TO_START = (1, 2)
 """Documented: so ends a worker that cannot start because a server is away."""
+NOT_LEFT, NOT_LEFT_EXIT_CODE = "did not leave the group; the session has to expire", 1
 ENGINE_DIED_AGAIN = 1
 """Documented: so ends a worker whose engine dies for the second time within engine.restart_period_seconds (an hour)."""
 BACK_OFF_SECONDS = 0.3
@@ -147,6 +148,9 @@ class Slot:
         allowed = {self._expected}
         if not self._running.is_set():
             allowed |= {*REFUSED_TO_START}
+        if self._expected == 0 and _count(process, NOT_LEFT):
+            # No broker was there to take its leave.
+            allowed = {NOT_LEFT_EXIT_CODE}
         deaths = _count(process, "engine died")
         if deaths > 1:
             # It must not go on, whatever else it was told.

@@ -44,7 +44,8 @@ def test_a_warning_of_a_library_is_no_end(arguments: list[str], exit_code: int, 
 def test_processes_that_the_program_starts_do_not_end_of_a_warning_either() -> None:
     code = (
         "import consumer.entry as entry, multiprocessing.util, os, warnings; entry.let_no_warning_end_the_program();"
-        "warnings.warn('harmless'); print(os.environ['PYTHONWARNINGS'], multiprocessing.util._args_from_interpreter_flags())"
+        "warnings.warn('harmless'); flags = multiprocessing.util._args_from_interpreter_flags();"
+        "print(os.environ['PYTHONWARNINGS'], flags)"
     )
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -87,7 +88,8 @@ def test_a_descriptor_that_was_closed_is_no_socket(tmp_path: Path) -> None:
     code = (
         "import consumer.entry as entry, os, socket, sys; entry.open_closed_descriptors();"
         "taken = socket.socket().fileno(); targets = [os.readlink(f'/proc/self/fd/{number}') for number in range(3)];"
-        f"open({str(tmp_path / 'found')!r}, 'w').write(f'{{taken}} {{targets}}'); print('x'); print('x', file=sys.stderr)"
+        f"open({str(tmp_path / 'found')!r}, 'w').write(f'{{taken}} {{targets}}');"
+        "print('x'); print('x', file=sys.stderr)"
     )
     shell = 'exec "$@" 0<&- 1>&- 2>&-'
     subprocess.run(["sh", "-c", shell, "sh", sys.executable, "-c", code], check=True)

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.conftest import CreateTopics
 from tests.integration.test_worker_scripted import worker_settings
@@ -50,21 +51,23 @@ def maps(pid: int, library: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("moment", ["spawned", "imports torch", "loads the model"])
-async def test_a_signal_while_the_engine_starts_leaves_no_process_behind(
-    moment: str, kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, minilm_embed: Path, tmp_path: Path
-):
+@pytest_asyncio.fixture
+async def worker(
+    kafka: KafkaNode, redis: RedisNode, topics: CreateTopics, minilm_embed: Path, tmp_path: Path
+) -> WorkerProcess:
+    """With the real engine; not started yet."""
     names = await topics(kafka, requests=2, results=2, dead=2)
-    worker = WorkerProcess(
-        tmp_path,
-        worker_settings(kafka, redis, names)
-        | {
-            "engine.kind": "vllm",
-            "engine.model": minilm_embed,
-            "engine.dtype": "float32",
-            "engine.args": '{"enforce_eager": true}',
-        },
-    )
+    engine = {
+        "engine.kind": "vllm",
+        "engine.model": minilm_embed,
+        "engine.dtype": "float32",
+        "engine.args": '{"enforce_eager": true}',
+    }
+    return WorkerProcess(tmp_path, worker_settings(kafka, redis, names) | engine)
+
+
+@pytest.mark.parametrize("moment", ["spawned", "imports torch", "loads the model"])
+async def test_a_signal_while_the_engine_starts_leaves_no_process_behind(moment: str, worker: WorkerProcess):
     worker.spawn()
     await worker.wait_for_event("warming", 120)
     reached = {

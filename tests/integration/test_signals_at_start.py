@@ -50,7 +50,10 @@ class Started:
         return bool(caught >> (number - 1) & 1)
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(asyncio.to_thread(self.outer.wait), ENDED_SECONDS)
+        return await asyncio.to_thread(self.outer.wait, ENDED_SECONDS)
+
+    def children(self) -> list[int]:
+        return children_of(self.pid)
 
     def said(self) -> str:
         return self.log.read_text()
@@ -80,11 +83,15 @@ def started(how: str, arguments: list[str], folder: Path, broker_port: int = 1) 
             outer.wait()
 
 
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def child_of(pid: int) -> int:
     deadline = time.monotonic() + ENDED_SECONDS
-    while not (children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+    while not (children := children_of(pid)):
         assert time.monotonic() < deadline
-    return int(children[0])
+    return children[0]
 
 
 @pytest.mark.parametrize("how", [ALONE, FIRST])
@@ -130,7 +137,7 @@ async def test_a_signal_while_it_waits_for_a_server_ends_it_with_1(how: str, num
 async def test_a_supervisor_whose_workers_still_import_ends_with_them_at_once(how: str, tmp_path: Path):
     with started(how, ["run", "--workers", "2"], tmp_path) as process:
         await wait_until(lambda: '"event": "worker started"' in process.said(), "a worker is started", 60)
-        workers = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+        workers = process.children()
         os.kill(process.pid, signal.SIGTERM)
         assert await process.ended() == 1
         assert not [pid for pid in workers if is_alive(pid)]

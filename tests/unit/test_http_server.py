@@ -3,12 +3,12 @@
 import asyncio
 import json
 import logging
-import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from io import StringIO
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -81,9 +81,15 @@ async def sent(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.St
     return reader, writer
 
 
+def descriptors() -> int:
+    """That this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 async def until_closed(reader: asyncio.StreamReader) -> bytes:
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        async with asyncio.timeout(10):
+            return await reader.read()
     except ConnectionError:
         return b""
 
@@ -118,10 +124,10 @@ async def test_who_drips_a_request_is_let_go_as_well() -> None:
 async def test_who_does_not_read_the_answer_is_let_go() -> None:
     async with served() as port:
         with socket.create_connection(("127.0.0.1", port)) as stranger:
-            before = len(os.listdir("/proc/self/fd"))
+            before = descriptors()
             await asyncio.to_thread(stranger.sendall, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            await wait_until(lambda: len(os.listdir("/proc/self/fd")) == before + 1, "it is taken in")
-            await wait_until(lambda: len(os.listdir("/proc/self/fd")) == before, "it is let go")
+            await wait_until(lambda: descriptors() == before + 1, "it is taken in")
+            await wait_until(lambda: descriptors() == before, "it is let go")
             stranger.settimeout(10)
             read = 0
             with ExitStack() as end:

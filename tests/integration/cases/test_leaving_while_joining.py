@@ -1,12 +1,13 @@
-"""SIGTERM to a worker that still joins, while others finish slow requests: it is gone at once, and no partition waits."""
+"""SIGTERM to a worker that still joins, while others finish slow requests: it is gone at once, nobody waits for it."""
 
 import asyncio
 import signal
 import time
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 
-from tests.integration.cases.case import DRAIN_SECONDS, PARTITIONS, REVOKE_SECONDS, Case, MakeCase, requests
+from tests.integration.cases.case import DRAIN_SECONDS, PARTITIONS, Case, MakeCase, requests
 from tests.services.process import wait_until
 from tests.services.worker import WorkerProcess
 
@@ -14,6 +15,9 @@ pytestmark = pytest.mark.kafka
 
 HOLD_SECONDS = 12
 """For so long the others' slow requests hold a rebalance; more than a worker that leaves may take."""
+STATIC_SESSION_SECONDS = 9
+BUSY_SECONDS = 8
+"""What a busy machine may add."""
 LONG: dict[str, object] = {
     "kafka.session_timeout_seconds": 60,
     "kafka.rebalance_timeout_seconds": 120,
@@ -42,21 +46,39 @@ async def silence_seconds(case: Case, since: float) -> float:
     return time.monotonic() - since
 
 
+async def until_joining(case: Case, members: int) -> None:
+    """Until the group is in a rebalance with so many members."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=case.kafka.bootstrap_servers)
+    await admin.start()
+    try:
+        async with asyncio.timeout(HOLD_SECONDS):
+            while True:
+                [response] = await admin.describe_consumer_groups([case.place.name])
+                [group] = response.to_object()["groups"]
+                if group["state"] == "PreparingRebalance" and len(group["members"]) == members:
+                    return
+                await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+
+
 @pytest.mark.parametrize("instance_id", [None, "static"])
 async def test_a_worker_told_to_stop_while_it_joins_leaves_and_no_partition_is_silent_for_longer_than_the_others_revoke(
     make_case: MakeCase, instance_id: str | None
 ):
     case = await make_case(settings=LONG)
     holder = await holding(case)
-    settings = {} if instance_id is None else {"kafka.group_instance_id": instance_id, "kafka.session_timeout_seconds": 6}
+    settings: dict[str, object] = {}
+    if instance_id is not None:
+        settings = {"kafka.group_instance_id": instance_id, "kafka.session_timeout_seconds": STATIC_SESSION_SECONDS}
     joining = await case.started("joining", settings)
-    await asyncio.sleep(0.5)
+    await until_joining(case, 2)
     joining.send(signal.SIGTERM)
     began = time.monotonic()
     assert await joining.wait() == 0
     assert time.monotonic() - began < DRAIN_SECONDS
     silent = await silence_seconds(case, began)
-    session = 0 if instance_id is None else 6
-    assert silent < HOLD_SECONDS + session + 8, "what a static member is given waits for its session"
+    session = 0 if instance_id is None else STATIC_SESSION_SECONDS
+    assert silent < HOLD_SECONDS + session + BUSY_SECONDS, "what a static member is given waits for its session"
     assert (await case.verified()).tally.duplicates == 0
     assert await holder.stop() == 0

@@ -75,8 +75,11 @@ async def test_a_worker_whose_broker_is_gone_leaves_within_its_budget(
     await Probe(free_port).until_in_engine()
     await kafka.kill()
     worker.send(signal.SIGTERM)
-    assert await worker.wait(DRAIN_SECONDS + 10) == 0
-    assert "released unfinished" in {event["event"] for event in worker.events()}
+    assert await worker.wait(DRAIN_SECONDS + 10) == 1
+    said = {event["event"]: event for event in worker.events()}
+    assert "released unfinished" in said
+    assert said["stopped"]["level"] == "error"
+    assert "did not leave the group" in said["stopped"]["reason"]
 
 
 async def test_texts_that_take_long_to_tokenise_cost_neither_the_membership_nor_the_event_loop(

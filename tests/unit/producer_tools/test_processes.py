@@ -86,9 +86,13 @@ async def test_a_worker_that_ends_is_told_with_its_own_reason(tmp_path: Path, ou
 async def test_the_first_end_of_a_supervisors_worker_ends_what_depends_on_it(tmp_path: Path) -> None:
     """It is restarted, again and again; what is measured would wait for it until its time is over."""
     end = logged("worker ended", "consumer.supervisor.slot", worker=1, exit_code=3, reason="EngineDead: no memory")
-    code = f"import sys, time; sys.stderr.write({logged('worker started') + end!r}); sys.stderr.flush(); time.sleep(600)"
+    code = (
+        f"import sys, time; sys.stderr.write({logged('worker started') + end!r}); sys.stderr.flush(); time.sleep(600)"
+    )
     async with python(code, tmp_path / "log", Scorestream) as child:
-        with pytest.raises(ChildEnded, match="worker 1 of the supervisor ended with exit code 3: EngineDead: no memory"):
+        with pytest.raises(
+            ChildEnded, match="worker 1 of the supervisor ended with exit code 3: EngineDead: no memory"
+        ):
             async with asyncio.timeout(20):
                 await child.while_running(until_ready(child.log, lambda _event: None, workers=2))
 
