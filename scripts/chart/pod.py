@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from scripts.chart.section import Labels, Name, Objects, Percentage, Quantity, Section
+from scripts.chart.section import KeyToPath, Labels, Name, Percentage, Quantity, ResourceClaim, Section
 
 
 class ImageValues(Section):
@@ -45,7 +45,7 @@ class SecretFiles(Section):
 
     name: Annotated[Name, Field(min_length=1)]
     """Of the Secret; its keys are files in /etc/scorestream/secrets/NAME/, and follow when it is rotated."""
-    items: Objects = []
+    items: list[KeyToPath] = []
     """Only these keys, as Kubernetes' `items`; default: all."""
 
 
@@ -97,15 +97,25 @@ class ScratchValues(SizeLimit):
     """The home folder and that for temporary files, each; the root file system is read-only."""
 
 
+class CheckValues(Section):
+    """The pod of `helm test`, which runs `scorestream check`."""
+
+    requests: dict[str, Quantity | int | float] = {"cpu": "500m", "memory": "2Gi"}
+    """What the scheduler keeps for it."""
+    limits: dict[str, Quantity | int | float] = {}
+    """The most it may take, for a namespace that asks for limits."""
+
+
 class ResourcesValues(Section):
-    """Of the worker's container. The GPUs are added by the chart."""
+    """Resources of the worker's container. The chart adds the GPUs."""
 
     requests: dict[str, Quantity | int | float] = {}
-    """Per pod; count a core for each worker and the model's size once per worker for loading it."""
+    """What the scheduler keeps for a pod. Default: 2 cores for each worker, and its memory: limits.memory_bytes and
+    6 GiB for each worker, unless `limits` has that resource. The model's size in memory comes on top while it loads."""
     limits: dict[str, Quantity | int | float] = {}
     """A CPU limit throttles the event loop, so leave it out; a memory limit is worth having."""
-    claims: Objects = []
-    """Of dynamic resource allocation; with `gpu.count: 0`."""
+    claims: list[ResourceClaim] = []
+    """Claims of dynamic resource allocation; with `gpu.count: 0`."""
 
 
 class ProbeValues(Section):

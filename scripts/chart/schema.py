@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel
 
 from consumer.settings import Settings
+from scripts.chart import kubernetes
 from scripts.chart.values import Values
 
 CHART = Path(__file__).resolve().parent.parent.parent / "helm" / "scorestream"
@@ -36,7 +37,20 @@ def schema() -> dict[str, Any]:
     _require_all(Values, values, definitions)
     document = {"$schema": "http://json-schema.org/draft-07/schema#", **values, "definitions": definitions}
     cleaned: dict[str, Any] = _cleaned(document)
+    cleaned["definitions"] |= kubernetes.definitions(_kinds_put_in(cleaned))
     return cleaned
+
+
+def _kinds_put_in(node: Any) -> set[str]:
+    """Put a reference wherever a value is one of Kubernetes's own kinds; returns the kinds."""
+    if isinstance(node, list):
+        return set().union(*map(_kinds_put_in, node)) if node else set()
+    if not isinstance(node, dict):
+        return set()
+    if kind := node.pop(kubernetes.KEY, None):
+        node.update(kubernetes.reference(kind))
+        return {kind}
+    return set().union(*map(_kinds_put_in, node.values())) if node else set()
 
 
 def _name_keys(mapping: dict[str, Any], names: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from scripts.chart.section import Objects, Percentage, Section
+from scripts.chart.section import NetworkPolicyEgressRule, NetworkPolicyPeer, Percentage, Section
 
 
 class PodDisruptionBudgetValues(Section):
@@ -23,7 +23,7 @@ class PeerValues(Section):
 
     ports: list[Annotated[int, Field(ge=1, le=65535)]] = []
     """TCP ports."""
-    to: Objects = []
+    to: list[NetworkPolicyPeer] = []
     """NetworkPolicyPeers; default: any address."""
 
 
@@ -32,7 +32,7 @@ class NetworkPolicyValues(Section):
 
     enabled: bool = False
     """Needs a network plugin that enforces policies."""
-    metrics_from: Objects = []
+    metrics_from: list[NetworkPolicyPeer] = []
     """NetworkPolicyPeers that may read /metrics; default: any. The kubelet's probes come from the node."""
     kafka: PeerValues = PeerValues()
     """Ports, default: those of kafka.bootstrap_servers; add what the brokers advertise."""
@@ -40,5 +40,5 @@ class NetworkPolicyValues(Section):
     """Ports, default: that of redis.url; all nodes' and sentinels' ports of a cluster."""
     hub: bool = True
     """Port 443 to any address, to download models."""
-    extra_egress: Objects = []
+    extra_egress: list[NetworkPolicyEgressRule] = []
     """More NetworkPolicyEgressRules, for a token provider of your own for instance."""

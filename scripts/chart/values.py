@@ -2,7 +2,7 @@
 
 From this model `python -m scripts.chart` writes values.yaml, values.schema.json and docs/values.md, so they cannot
 differ. Names are written here as Python's and read by Helm in camelCase. What Kubernetes itself defines (tolerations,
-affinity, ...) is passed on as it is and checked by the API server.
+affinity, ...) is passed on as it is, and its fields are checked by Kubernetes's own schema.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 
 from scripts.chart.monitoring import MetricsValues, TracingValues
 from scripts.chart.pod import (
+    CheckValues,
     ExistingSecretsValues,
     GpuValues,
     ImageValues,
@@ -23,7 +24,25 @@ from scripts.chart.pod import (
     UpdateStrategyValues,
 )
 from scripts.chart.scaling import AutoscalingValues
-from scripts.chart.section import KubernetesLabels, Labels, Name, Object, Objects, Section
+from scripts.chart.section import (
+    Affinity,
+    Container,
+    EnvFromSource,
+    KubernetesLabels,
+    Labels,
+    Lifecycle,
+    LocalObjectReference,
+    Name,
+    Object,
+    PodSecurityContext,
+    PodSpec,
+    Section,
+    SecurityContext,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+    VolumeMount,
+)
 from scripts.chart.surroundings import NetworkPolicyValues, PodDisruptionBudgetValues
 
 
@@ -31,7 +50,7 @@ class Values(Section):
     """All values."""
 
     image: ImageValues = ImageValues()
-    image_pull_secrets: Objects = []
+    image_pull_secrets: list[LocalObjectReference] = []
     """[{name: ...}]"""
     name_override: Name = ""
     """In place of the chart's name."""
@@ -53,6 +72,7 @@ class Values(Section):
     shared_memory: SharedMemoryValues = SharedMemoryValues()
     scratch: ScratchValues = ScratchValues()
     resources: ResourcesValues = ResourcesValues()
+    check: CheckValues = CheckValues()
     probes: ProbesValues = ProbesValues()
     termination_grace_period_seconds: PositiveInt | None = None
     """Default, and the least that is accepted: what a worker may take to drain, commit, leave the group and stop."""
@@ -61,21 +81,29 @@ class Values(Section):
     update_strategy: UpdateStrategyValues = UpdateStrategyValues()
     node_selector: KubernetesLabels = {}
     """Such as the GPU's kind."""
-    tolerations: Objects = []
+    tolerations: list[Toleration] = []
     """Such as that of a GPU node's taint."""
-    affinity: Object = {}
+    affinity: Affinity = {}
     """As Kubernetes defines it."""
-    topology_spread_constraints: Objects = []
-    """As Kubernetes defines them; without a labelSelector they get this release's."""
+    topology_spread_constraints: list[TopologySpreadConstraint] = [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    ]
+    """How pods are spread; by default over nodes, where there is room. One without a labelSelector gets this
+    release's."""
     priority_class_name: str = ""
     """Of the pods."""
     runtime_class_name: str = ""
     """Such as nvidia, where the cluster has it."""
+    deployment_annotations: Labels = {}
+    """Annotations of the Deployment, such as those of a controller that restarts it when a Secret changes."""
     pod_annotations: Labels = {}
     """Of the pods."""
+    lifecycle: Lifecycle = {}
+    """Hooks of the worker's container, as Kubernetes defines them. A preStop hook takes its time from the grace period:
+    raise terminationGracePeriodSeconds by it."""
     pod_labels: KubernetesLabels = {}
     """Of the pods."""
-    pod_security_context: Object = {
+    pod_security_context: PodSecurityContext = {
         "runAsNonRoot": True,
         "runAsUser": 2000,
         "runAsGroup": 0,
@@ -84,7 +112,7 @@ class Values(Section):
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     """The image's user is 2000:0."""
-    container_security_context: Object = {
+    container_security_context: SecurityContext = {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
@@ -98,17 +126,17 @@ class Values(Section):
     tracing: TracingValues = TracingValues()
     extra_env: list[Object] = []
     """[{name: ..., value: ...}]; settings belong in `config`."""
-    extra_env_from: Objects = []
+    extra_env_from: list[EnvFromSource] = []
     """ConfigMaps and Secrets whose keys become environment variables."""
-    extra_volumes: Objects = []
+    extra_volumes: list[Volume] = []
     """More volumes of the pod."""
-    extra_volume_mounts: Objects = []
+    extra_volume_mounts: list[VolumeMount] = []
     """More volumeMounts of the worker's container."""
-    init_containers: Objects = []
+    init_containers: list[Container] = []
     """Run before the worker."""
-    extra_containers: Objects = []
+    extra_containers: list[Container] = []
     """Run beside the worker."""
-    extra_pod_spec: Object = {}
+    extra_pod_spec: PodSpec = {}
     """Any other field of the pod's spec: hostAliases, dnsConfig, schedulerName, resourceClaims, ..."""
     extra_objects: list[Object | str] = []
     """More objects of the release, as YAML or as a template."""

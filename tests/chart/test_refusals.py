@@ -59,6 +59,17 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"tracing": {"endpoint": "collector:4318"}}, "/tracing/endpoint': 'collector:4318' does not match pattern"),
     ({"metrics": {"selector": '{job="a"}'}}, "/metrics/selector': '{job=\"a\"}' does not match pattern"),
     ({"gpu": {"resourceName": "gpu"}}, "/gpu/resourceName': 'gpu' does not match pattern"),
+    # Kubernetes's own fields, misspelt
+    ({"podSecurityContext": {"runAsUsr": 1}}, "/podSecurityContext': additional properties 'runAsUsr' not allowed"),
+    ({"containerSecurityContext": {"capabilities": {"dorp": []}}}, "additional properties 'dorp' not allowed"),
+    ({"tolerations": [{"key": "gpu", "opertor": "Exists"}]}, "/tolerations/0': additional properties 'opertor' not"),
+    ({"affinity": {"nodeAfinity": {}}}, "/affinity': additional properties 'nodeAfinity' not allowed"),
+    ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "/topologySpreadConstraints/0': missing properties"),
+    ({"lifecycle": {"preStop": {"exce": {}}}}, "/lifecycle/preStop': additional properties 'exce' not allowed"),
+    ({"extraVolumes": [{"name": "x", "confgMap": {}}]}, "/extraVolumes/0': additional properties 'confgMap' not"),
+    ({"extraContainers": [{"name": "x", "imge": "y"}]}, "/extraContainers/0': additional properties 'imge' not"),
+    ({"extraPodSpec": {"hostAlias": []}}, "/extraPodSpec': additional properties 'hostAlias' not allowed"),
+    ({"networkPolicy": {"metricsFrom": [{"podSelecto": {}}]}}, "additional properties 'podSelecto' not allowed"),
     # What would be there twice, or for nothing
     ({"extraEnv": [{"name": "HF_HOME", "value": "/x"}]}, "the variable HF_HOME would be there twice: remove it from"),
     ({"existingSecrets": {"files": [{"name": "a"}, {"name": "a"}]}}, "the volume secret-a would be there twice: name"),
@@ -77,6 +88,11 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         {"config": {"redis": {"url": "redis+sentinel://a/x/0?sentinel_password=hunter2"}}},
         "config.redis.url holds a password",
     ),
+    (
+        {"config": {"redis": {"url": "redis://worker:hunt/er2@redis:6379/0"}}},
+        "config.redis.url holds a password",
+    ),
+    ({"config": {"redis": {"url": "redis://:a?b#c@redis:6379/0"}}}, "config.redis.url holds a password"),
     (
         {"existingSecrets": {"settings": {"redis.url": {"name": "a", "key": "b"}}}},
         'config.redis.url and existingSecrets.settings."redis.url" are both set: remove one of them',
@@ -136,6 +152,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "extraEnv SCORESTREAM_HEALTH__PORT is a setting: set config.health.port instead",
     ),
     (
+        {"extraEnv": [{"name": "scorestream_health__port", "value": "9000"}]},
+        "extraEnv scorestream_health__port is a setting: set config.health.port instead",
+    ),
+    (
         {
             "extraEnv": [
                 {
@@ -173,6 +193,27 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "extraVolumes has tmp, which is the chart's own"),
     ({"podSecurityContext": {"runAsUser": 0}}, "podSecurityContext.runAsUser is 0: set another"),
     ({"containerSecurityContext": {"runAsUser": 0}}, "containerSecurityContext.runAsUser is 0: set another"),
+    ({"containerSecurityContext": {"privileged": True}}, "containerSecurityContext.privileged is true: remove it"),
+    (
+        {"resources": {"limits": {"memory": "512Mi"}}},
+        "resources.limits.memory is 512Mi, and the requests in flight alone may take 536870912 bytes",
+    ),
+    (
+        {"resources": {"limits": {"memory": "1.5G"}}, "workersPerGpu": 3},
+        "resources.limits.memory is 1.5G, and the requests in flight alone may take 1610612736 bytes",
+    ),
+    (
+        {"gpu": {"count": 0}, "config": {"engine": {"args": {"quantization": "fp8"}}}},
+        "config.engine.args.quantization is fp8 and gpu.count is 0: remove it",
+    ),
+    (
+        {"gpu": {"count": 0}, "config": {"engine": {"args": {"kv_cache_dtype": "fp8_e5m2"}}}},
+        "config.engine.args.kv_cache_dtype is fp8_e5m2 and gpu.count is 0: remove it",
+    ),
+    (
+        {"gpu": {"count": 0}, "workersPerGpu": 2, "config": {"workers": {"mps": "on"}}},
+        "config.workers.mps is on and gpu.count is 0: remove it",
+    ),
     # Scaling
     ({"autoscaling": {"mode": "both"}}, "value must be one of 'none', 'keda', 'hpa'"),
     ({"autoscaling": {"mode": "keda"}}, "recordsPerSecondPerWorker is empty: measure it with `scorestream bench`"),
@@ -180,6 +221,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     (
         {"autoscaling": {**KEDA, "maxReplicas": 20}, "workersPerGpu": 4},
         "autoscaling.maxReplicas is 20: set it to at most 12 (autoscaling.partitions 48 / 4 workers of a pod)",
+    ),
+    (
+        {"autoscaling": {**KEDA, "partitions": 2}, "workersPerGpu": 4},
+        "autoscaling.partitions is 2 and a pod has 4 workers, of which some would have nothing to read",
     ),
     (
         {"autoscaling": {**KEDA, "minReplicas": 5, "maxReplicas": 4}},
@@ -190,6 +235,14 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "minReplicas is 0 and autoscaling.mode is hpa: set at least 1",
     ),
     # Surroundings
+    (
+        {"metrics": {"podMonitor": {"interval": "1m", "scrapeTimeout": "1m1s"}}},
+        "metrics.podMonitor.scrapeTimeout is 1m1s and the interval is 1m: set it to at most the interval",
+    ),
+    (
+        {"networkPolicy": {"enabled": True, "hub": False}},
+        "networkPolicy.hub is false and config.engine.model is BAAI/bge-reranker-base, which is downloaded",
+    ),
     (
         {"updateStrategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}},
         "maxSurge and maxUnavailable are both 0: set one of them to 1",

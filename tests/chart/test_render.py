@@ -152,8 +152,69 @@ def test_gpus_are_asked_for_beside_what_the_user_asks_for() -> None:
     assert resources["limits"] == {"memory": "96Gi", "nvidia.com/gpu": 4}
     assert resources["requests"] == {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": 4}
     without = pod(render(MINIMAL, values={"gpu": {"count": 0}}))["containers"][0]
-    assert without["resources"] == {"limits": {}, "requests": {}}
+    assert without["resources"] == {"limits": {}, "requests": {"cpu": "2", "memory": "6656Mi"}}
     assert "CUDA_VISIBLE_DEVICES" not in environment(render(EVERYTHING)), "the worker divides its GPUs itself"
+
+
+def test_what_the_scheduler_keeps_by_default_grows_with_the_workers_and_yields_to_a_limit() -> None:
+    def asked(values: dict[str, Any]) -> dict[str, Any]:
+        return pod(render(MINIMAL, values={"gpu": {"count": 0}, **values}))["containers"][0]["resources"]["requests"]
+
+    assert asked({"workersPerGpu": 4}) == {"cpu": "8", "memory": "26624Mi"}
+    assert asked({"config": {"limits": {"memory_bytes": 2 * 1024**3}}}) == {"cpu": "2", "memory": "8192Mi"}
+    assert asked({"resources": {"requests": {"cpu": "1"}}}) == {"cpu": "1", "memory": "6656Mi"}
+    # Kubernetes then takes the limit for the request; a request above it would be refused.
+    assert asked({"resources": {"limits": {"memory": "4Gi"}}}) == {"cpu": "2"}
+
+
+def test_pods_are_spread_over_nodes_by_default() -> None:
+    (constraint,) = pod(render(MINIMAL))["topologySpreadConstraints"]
+    assert (constraint["topologyKey"], constraint["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+    assert constraint["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "worker"
+
+
+def test_a_deployment_has_the_users_annotations_and_the_container_its_hooks() -> None:
+    hook = {"preStop": {"exec": {"command": ["sleep", "5"]}}}
+    objects = render(MINIMAL, values={"deploymentAnnotations": {"reloader": "auto"}, "lifecycle": hook})
+    assert one(objects, "Deployment")["metadata"]["annotations"] == {"reloader": "auto"}
+    assert pod(objects)["containers"][0]["lifecycle"] == hook
+
+
+def test_the_check_of_helm_test_asks_for_resources_too() -> None:
+    (check,) = (each for each in render(MINIMAL) if each["kind"] == "Pod")
+    assert check["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "2Gi"}
+
+
+WARNED: list[tuple[dict[str, Any], str]] = [
+    ({"replicaCount": 80}, "80 workers read 48 partitions (autoscaling.partitions)"),
+    ({"replicaCount": 20, "workersPerGpu": 5}, "100 workers read 48 partitions (autoscaling.partitions)"),
+    ({"workersPerGpu": 4}, "4 workers share a GPU and config.engine.args.kv_cache_memory_bytes is not set"),
+    ({"containerSecurityContext": {"allowPrivilegeEscalation": True}}, "allowPrivilegeEscalation is true"),
+    ({"containerSecurityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, "capabilities.add is SYS_ADMIN"),
+    ({"extraPodSpec": {"hostNetwork": True}}, "extraPodSpec.hostNetwork is true"),
+]
+
+
+def notes(values: dict[str, Any]) -> str:
+    arguments = ("install", RELEASE, CHART, "--namespace", NAMESPACE, "--values", MINIMAL, "--dry-run=client")
+    return run_helm(*arguments, "--values", "-", values=yaml.safe_dump(values))
+
+
+@pytest.mark.parametrize(("values", "said"), WARNED, ids=lambda value: value[:40] if isinstance(value, str) else "")
+def test_what_works_and_may_not_be_meant_is_said_in_the_notes(values: dict[str, Any], said: str) -> None:
+    assert said in notes(values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"replicaCount": 12, "workersPerGpu": 4, "config": {"engine": {"args": {"kv_cache_memory_bytes": 1}}}},
+        {"replicaCount": 96, "autoscaling": {"partitions": 96}},
+    ],
+    ids=["as many as partitions", "as many as the partitions that were named"],
+)
+def test_the_notes_warn_of_nothing_that_is_meant(values: dict[str, Any]) -> None:
+    assert "perhaps not meant" not in notes(values)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +274,8 @@ def test_a_network_policy_opens_what_the_settings_name() -> None:
 
     kafka, redis = {"bootstrap_servers": "a:9093,b:9093,c:9094"}, {"url": "rediss://redis:6380"}
     assert ports({"config": {"kafka": kafka, "redis": redis}}) == [[53, 53], [9093, 9094], [6380], [443]]
-    assert ports({"networkPolicy": {"enabled": True, "hub": False}}) == [[53, 53], [9092], [6379]]
+    closed = {"networkPolicy": {"enabled": True, "hub": False}, "config": {"engine": {"model": "/models/ranker"}}}
+    assert ports(closed) == [[53, 53], [9092], [6379]]
     cluster = {"config": {"redis": {"url": "redis+cluster://a:7000,b:7001,c:7000"}}}
     assert ports(cluster)[2] == [7000, 7001]
     tokens = {"config": {"kafka": {"security": {"token_endpoint": "https://login.example:8443/token"}}}}

@@ -98,8 +98,20 @@
 {{- end }}
 {{- end -}}
 
+{{/*
+Requests that the user leaves out are those of the workers: 2 cores each (one for the worker, one for its engine), and
+the memory of docs/scale.md. Where there is a limit, Kubernetes takes it for the request.
+*/}}
 {{- define "scorestream.resources" -}}
 {{- $resources := deepCopy .Values.resources -}}
+{{- $workers := int (include "scorestream.workers" .) -}}
+{{- $memory := (include "scorestream.settings" . | fromYaml).limits.memory_bytes -}}
+{{- $mebibytes := mul $workers (add 6144 (div (int64 $memory) 1048576)) -}}
+{{- $requests := deepCopy $resources.requests -}}
+{{- range $name, $request := dict "cpu" (toString (mul 2 $workers)) "memory" (printf "%dMi" $mebibytes) -}}
+{{- if not (or (hasKey $requests $name) (hasKey $resources.limits $name)) }}{{ $_ := set $requests $name $request }}{{ end -}}
+{{- end -}}
+{{- $_ := set $resources "requests" $requests -}}
 {{- if .Values.gpu.count -}}
 {{- $gpus := dict .Values.gpu.resourceName (int .Values.gpu.count) -}}
 {{- $_ := set $resources "requests" (merge (dict) $resources.requests $gpus) -}}

@@ -9,6 +9,8 @@ what the worker's settings must satisfy among themselves, the worker says at its
 {{- include "scorestream.problems.environment" . -}}
 {{- include "scorestream.problems.stopping" . -}}
 {{- include "scorestream.problems.storage" . -}}
+{{- include "scorestream.problems.resources" . -}}
+{{- include "scorestream.problems.security" . -}}
 {{- include "scorestream.problems.scaling" . -}}
 {{- include "scorestream.problems.surroundings" . -}}
 {{- end -}}
@@ -37,7 +39,7 @@ redis.url is nowhere: set config.redis.url, or existingSecrets.settings."redis.u
 
 {{- define "scorestream.problems.settings" -}}
 {{- $settings := include "scorestream.settings" . | fromYaml -}}
-{{- if regexMatch "(^[a-z+]+://[^/@]*:[^/@]*@|password=)" (dig "redis" "url" "" .Values.config) }}
+{{- if regexMatch "(^[a-z+]+://.*:.*@|password=)" (dig "redis" "url" "" .Values.config) }}
 config.redis.url holds a password, which everyone who may read ConfigMaps could read: put the URL into a Secret and name it in existingSecrets.settings."redis.url"
 {{- end }}
 {{- with dig "redis" "url" "" .Values.config }}
@@ -114,9 +116,9 @@ config.kafka.security.token_provider is set and autoscaling.mode is keda: KEDA c
 extraEnv has an entry without a name: write [{name: ..., value: ...}]
 {{- else if and (hasKey . "value") (not (kindIs "string" .value)) }}
 extraEnv {{ $name }} is not text: put its value, {{ .value }}, in quotes
-{{- else if and (hasPrefix "SCORESTREAM_" $name) (hasKey . "value") }}
-extraEnv {{ $name }} is a setting: set config.{{ $name | trimPrefix "SCORESTREAM_" | lower | replace "__" "." }} instead, so that the chart can check it
-{{- else if eq $name "SCORESTREAM_KAFKA__GROUP_INSTANCE_ID" }}
+{{- else if and (hasPrefix "SCORESTREAM_" (upper $name)) (hasKey . "value") }}
+extraEnv {{ $name }} is a setting: set config.{{ $name | lower | trimPrefix "scorestream_" | replace "__" "." }} instead, so that the chart can check it
+{{- else if eq (upper $name) "SCORESTREAM_KAFKA__GROUP_INSTANCE_ID" }}
 extraEnv {{ $name }}: remove it, because the pods of a Deployment have new names at each rollout, and partitions would wait for the old ones (docs/deploy.md, Static membership)
 {{- end }}
 {{- end }}
@@ -157,14 +159,6 @@ modelCache.accessModes is {{ join ", " $cache.accessModes }} and there may be {{
 {{- if and (eq $cache.type "emptyDir") $cache.offline }}
 modelCache.offline is true and modelCache.type is emptyDir, which begins empty: set modelCache.type to existingClaim, or offline to false
 {{- end }}
-{{- range $where := list "requests" "limits" }}
-{{- if hasKey (get $.Values.resources $where) $.Values.gpu.resourceName }}
-resources.{{ $where }} has {{ $.Values.gpu.resourceName }}: remove it and set gpu.count
-{{- end }}
-{{- end }}
-{{- if and .Values.resources.claims (int .Values.gpu.count) }}
-resources.claims is set and gpu.count is {{ .Values.gpu.count }}: set gpu.count to 0, because the claim brings the GPU
-{{- end }}
 {{- $own := list "imagePullSecrets" "serviceAccountName" "automountServiceAccountToken" "enableServiceLinks" "terminationGracePeriodSeconds" "securityContext" "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "initContainers" "containers" "volumes" "restartPolicy" }}
 {{- range $field, $_ := .Values.extraPodSpec }}
 {{- if has $field $own }}
@@ -202,10 +196,46 @@ extraVolumeMounts has {{ $name }} and there is no such volume: add it to extraVo
 {{- end }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.resources" -}}
+{{- $settings := include "scorestream.settings" . | fromYaml -}}
+{{- range $where := list "requests" "limits" }}
+{{- if hasKey (get $.Values.resources $where) $.Values.gpu.resourceName }}
+resources.{{ $where }} has {{ $.Values.gpu.resourceName }}: remove it and set gpu.count
+{{- end }}
+{{- end }}
+{{- if and .Values.resources.claims (int .Values.gpu.count) }}
+resources.claims is set and gpu.count is {{ .Values.gpu.count }}: set gpu.count to 0, because the claim brings the GPU
+{{- end }}
+{{- if not (or (int .Values.gpu.count) .Values.resources.claims) }}
+{{- $args := $settings.engine.args | default dict }}
+{{- range $name := list "quantization" "kv_cache_dtype" }}
+{{- $value := toString (get $args $name) }}
+{{- if contains "fp8" $value }}
+config.engine.args.{{ $name }} is {{ $value }} and gpu.count is 0: remove it, because a CPU does not compute in fp8; or set gpu.count
+{{- end }}
+{{- end }}
+{{- if eq $settings.workers.mps "on" }}
+config.workers.mps is on and gpu.count is 0: remove it, because CUDA MPS shares a GPU; or set gpu.count
+{{- end }}
+{{- end }}
+{{- with get .Values.resources.limits "memory" }}
+{{- $held := mul (int64 $settings.limits.memory_bytes) (int (include "scorestream.workers" $)) }}
+{{- if le (include "scorestream.bytes" . | int64) $held }}
+resources.limits.memory is {{ . }}, and the requests in flight alone may take {{ $held }} bytes (config.limits.memory_bytes x {{ include "scorestream.workers" $ }} workers of a pod): raise it as docs/scale.md says, or lower config.limits.memory_bytes
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "scorestream.problems.security" -}}
 {{- range $where := list "podSecurityContext" "containerSecurityContext" }}
 {{- if eq (toString (get (get $.Values $where) "runAsUser")) "0" }}
 {{ $where }}.runAsUser is 0: set another, because the worker does not need to be root; the image's user is 2000
 {{- end }}
+{{- end }}
+{{- if .Values.containerSecurityContext.privileged }}
+containerSecurityContext.privileged is true: remove it, because the device plugin brings the GPU and the worker needs no other device
 {{- end }}
 {{- end -}}
 
@@ -221,6 +251,9 @@ autoscaling.recordsPerSecondPerWorker is empty: measure it with `scorestream ben
 {{- $useful := include "scorestream.usefulReplicas" . | int }}
 {{- if gt (include "scorestream.maxReplicas" . | int) $useful }}
 autoscaling.maxReplicas is {{ $scaling.maxReplicas }}: set it to at most {{ $useful }} (autoscaling.partitions {{ $scaling.partitions }} / {{ include "scorestream.workers" . }} workers of a pod), because a partition is read by one worker; or give the topics more partitions
+{{- end }}
+{{- if lt (int $scaling.partitions) (int (include "scorestream.workers" .)) }}
+autoscaling.partitions is {{ $scaling.partitions }} and a pod has {{ include "scorestream.workers" . }} workers, of which some would have nothing to read: lower workersPerGpu or gpu.count, or give the topics more partitions
 {{- end }}
 {{- if gt (int $scaling.minReplicas) (include "scorestream.maxReplicas" . | int) }}
 autoscaling.minReplicas is {{ $scaling.minReplicas }}: set it to at most maxReplicas ({{ include "scorestream.maxReplicas" . }})
@@ -241,6 +274,15 @@ updateStrategy.rollingUpdate.maxSurge and maxUnavailable are both 0: set one of 
 {{- end }}
 {{- if has (toString .Values.podDisruptionBudget.maxUnavailable) (list "0" "0%") }}
 podDisruptionBudget.maxUnavailable is 0: set at least 1, or no node with a worker can be drained
+{{- end }}
+{{- with .Values.metrics.podMonitor }}
+{{- if and .scrapeTimeout (gt (include "scorestream.milliseconds" .scrapeTimeout | int64) (include "scorestream.milliseconds" .interval | int64)) }}
+metrics.podMonitor.scrapeTimeout is {{ .scrapeTimeout }} and the interval is {{ .interval }}: set it to at most the interval, because Prometheus refuses more
+{{- end }}
+{{- end }}
+{{- $model := (include "scorestream.settings" . | fromYaml).engine.model }}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.hub) (not .Values.modelCache.offline) (not .Values.networkPolicy.extraEgress) (regexMatch "^[^/.~][^/]*(/[^/]+)?$" $model) }}
+networkPolicy.hub is false and config.engine.model is {{ $model }}, which is downloaded: set networkPolicy.hub to true, or modelCache.offline with a claim that has the model, or name a folder, or open the way to your mirror in networkPolicy.extraEgress
 {{- end }}
 {{- range $what := list "podMonitor" "prometheusRule" }}
 {{- if and (get $.Values.metrics $what).enabled (not ($.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}

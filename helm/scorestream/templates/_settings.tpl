@@ -23,6 +23,25 @@
 {{- default "" $node -}}
 {{- end -}}
 
+{{/* Bytes of a quantity such as 16Gi, 500M or 1.5G. */}}
+{{- define "scorestream.bytes" -}}
+{{- $powers := dict "m" 0.001 "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- $text := kindIs "string" . | ternary (toString .) (printf "%.0f" (float64 .)) -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- mulf (float64 (trimSuffix $unit $text)) (get $powers $unit) | int64 -}}
+{{- end -}}
+
+{{/* Milliseconds of a duration such as 15s or 1m30s, as Prometheus writes them. */}}
+{{- define "scorestream.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|s|m|h|d|w)" . -1 -}}
+{{- $unit := regexFind "[a-z]+" . -}}
+{{- $sum = add $sum (mul (int64 (trimSuffix $unit .)) (get $units $unit)) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
 {{/* GPUs that one engine spans. */}}
 {{- define "scorestream.gpusPerEngine" -}}
 {{- $args := dig "engine" "args" dict .Values.config -}}
