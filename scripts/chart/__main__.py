@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from consumer.settings import Settings
 from scripts.chart.dashboard import dashboard
 from scripts.chart.pages import values_page, values_yaml
+from scripts.chart.prometheus import plain_rules
 from scripts.chart.schema import CHART, schema, secret_settings
 
 REPOSITORY = CHART.parent.parent
@@ -44,6 +45,7 @@ def files() -> dict[Path, str]:
         CHART / "files" / "secret-settings.yaml": SECRETS_HEAD + yaml.safe_dump(secret_settings()),
         CHART / "dashboards" / "scorestream.json": dashboard(),
         CHART / "files" / "settings-defaults.yaml": settings_defaults(),
+        REPOSITORY / "examples" / "prometheus" / "alerts.yaml": plain_rules(),
         REPOSITORY / "docs" / "values.md": values_page(),
     }
 

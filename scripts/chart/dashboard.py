@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-S = 'namespace="$namespace",job=~"$job"'
-"""Selects the targets that the variables at the top choose."""
+S = 'namespace=~"$namespace",job=~"$job"'
+"""Selects the targets that the variables at the top choose. `All` is `.*`, which also fits a target without a namespace."""
+WORKER, ITS_NAME = "pod, instance", "{{pod}} {{instance}}"
+"""What tells workers apart: the pod in Kubernetes, the address everywhere."""
 _COLUMNS, _WIDTH, _HEIGHT = 3, 8, 8
 
 Query = tuple[str, str]
@@ -23,11 +25,13 @@ def _quantiles(name: str, by: str = "") -> list[Query]:
 
 
 def _rate(name: str, by: str) -> Query:
-    return f"sum by ({by}) (rate(scorestream_{name}{{{S}}}[$__rate_interval]))", f"{{{{{by}}}}}"
+    legend = ITS_NAME if by == WORKER else f"{{{{{by}}}}}"
+    return f"sum by ({by}) (rate(scorestream_{name}{{{S}}}[$__rate_interval]))", legend
 
 
 def _gauge(name: str, by: str, how: str = "sum") -> Query:
-    return f"{how} by ({by}) (scorestream_{name}{{{S}}})", f"{{{{{by}}}}}"
+    legend = ITS_NAME if by == WORKER else f"{{{{{by}}}}}"
+    return f"{how} by ({by}) (scorestream_{name}{{{S}}})", legend
 
 
 def _total(name: str, legend: str) -> Query:
@@ -75,7 +79,7 @@ ROWS: dict[str, list[Panel]] = {
             "The one that grew is where to look.",
             _quantiles("stage_duration_seconds", "stage"),
         ),
-        ("Event loop", "s", "How late it is.", [_gauge("event_loop_lag_seconds", "pod", "max")]),
+        ("Event loop", "s", "How late it is.", [_gauge("event_loop_lag_seconds", WORKER, "max")]),
     ],
     "Engine": [
         (
@@ -83,7 +87,7 @@ ROWS: dict[str, list[Panel]] = {
             "short",
             "At the limit under load.",
             [
-                _gauge("engine_sequences", "pod"),
+                _gauge("engine_sequences", WORKER),
                 (f"max(scorestream_engine_limit_sequences{{{S}}})", "limit of a worker"),
             ],
         ),
@@ -91,10 +95,10 @@ ROWS: dict[str, list[Panel]] = {
             "Tokens inside",
             "short",
             "At the limit with few sequences: texts are long.",
-            [_gauge("engine_tokens", "pod"), (f"max(scorestream_engine_limit_tokens{{{S}}})", "limit of a worker")],
+            [_gauge("engine_tokens", WORKER), (f"max(scorestream_engine_limit_tokens{{{S}}})", "limit of a worker")],
         ),
-        ("Waiting for room", "short", "Above 0: the engine is the limit.", [_gauge("waiting_records", "pod")]),
-        ("Tokens per second", "short", "Computed.", [_rate("scored_tokens_total", "pod")]),
+        ("Waiting for room", "short", "Above 0: the engine is the limit.", [_gauge("waiting_records", WORKER)]),
+        ("Tokens per second", "short", "Computed.", [_rate("scored_tokens_total", WORKER)]),
         (
             "Micro-batch, from hand-over to return",
             "s",
@@ -122,6 +126,33 @@ ROWS: dict[str, list[Panel]] = {
         ),
     ],
     "Partitions": [
+        (
+            "Held by the breaker",
+            "short",
+            "Partitions of which nearly all requests fail through this deployment's fault.",
+            [_gauge("breaker_open_partitions", "code")],
+        ),
+        (
+            "Age of the oldest request without an answer",
+            "s",
+            "Grows by a second per second where nothing is answered.",
+            [(f"topk(5, scorestream_partition_oldest_age_seconds{{{S}}})", "{{topic}} {{partition}}")],
+        ),
+        (
+            "Heads that do not move, nothing holding them",
+            "s",
+            "At scorestream_motionless_limit_seconds the worker is restarted.",
+            [
+                (f"topk(5, scorestream_partition_motionless_seconds{{{S}}})", "{{topic}} {{partition}}"),
+                (f"max(scorestream_motionless_limit_seconds{{{S}}})", "limit"),
+            ],
+        ),
+        (
+            "Age of what is known of the lag",
+            "s",
+            "Above a minute: the lag cannot be read, and its panels show what was.",
+            [_gauge("lag_age_seconds", WORKER, "max")],
+        ),
         ("Held, by reason", "short", "That server does not take our writes.", [_gauge("partitions_held", "reason")]),
         (
             "Head of the slowest partitions",
@@ -139,15 +170,15 @@ ROWS: dict[str, list[Panel]] = {
             "Memory of requests in flight",
             "bytes",
             "At the limit nothing more is read.",
-            [_gauge("inflight_bytes", "pod"), (f"max(scorestream_inflight_limit_bytes{{{S}}})", "limit of a worker")],
+            [_gauge("inflight_bytes", WORKER), (f"max(scorestream_inflight_limit_bytes{{{S}}})", "limit of a worker")],
         ),
         (
             "Answered and uncommitted",
             "short",
             "What would be there twice after a crash.",
-            [_gauge("partition_uncommitted_records", "pod")],
+            [_gauge("partition_uncommitted_records", WORKER)],
         ),
-        ("Owned", "short", "Partitions of each worker.", [_gauge("partitions", "pod")]),
+        ("Owned", "short", "Partitions of each worker.", [_gauge("partitions", WORKER)]),
     ],
     "Sinks": [
         (
@@ -195,12 +226,17 @@ ROWS: dict[str, list[Panel]] = {
         ),
     ],
     "Processes": [
-        ("Memory", "bytes", "Of the worker's own process.", [(f"process_resident_memory_bytes{{{S}}}", "{{pod}}")]),
+        (
+            "Memory",
+            "bytes",
+            "Of the worker's own process.",
+            [(f"process_resident_memory_bytes{{{S}}}", "{{pod}} {{instance}}")],
+        ),
         (
             "Processor time",
             "short",
             "Cores, of the worker's own process.",
-            [(f"rate(process_cpu_seconds_total{{{S}}}[$__rate_interval])", "{{pod}}")],
+            [(f"rate(process_cpu_seconds_total{{{S}}}[$__rate_interval])", "{{pod}} {{instance}}")],
         ),
         ("Models", "short", "Two fingerprints score differently.", [_gauge("model_info", "fingerprint")]),
     ],
@@ -263,12 +299,16 @@ def _variables() -> list[dict[str, Any]]:
             "datasource": source,
             "query": "label_values(scorestream_build_info{}, namespace)",
             "refresh": 2,
+            # Outside Kubernetes no target has the label, and the list is empty.
+            "includeAll": True,
+            "allValue": ".*",
+            "multi": True,
         },
         {
             "name": "job",
             "type": "query",
             "datasource": source,
-            "query": 'label_values(scorestream_build_info{namespace="$namespace"}, job)',
+            "query": 'label_values(scorestream_build_info{namespace=~"$namespace"}, job)',
             "refresh": 2,
             "includeAll": True,
             "multi": True,

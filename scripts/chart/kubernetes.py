@@ -48,9 +48,7 @@ def _all() -> dict[str, Any]:
 
 def _full_name(kind: str) -> str:
     """Kinds of the core and of networking: those that values pass on."""
-    (name,) = (
-        name for api in ("core", "networking") if (name := f"io.k8s.api.{api}.v1.{kind}") in _all()
-    )
+    (name,) = (name for api in ("core", "networking") if (name := f"io.k8s.api.{api}.v1.{kind}") in _all())
     return name
 
 

@@ -6,7 +6,7 @@ from consumer.metrics.catalogue import METRICS
 from consumer.metrics.definition import Kind
 from consumer.supervisor.metrics import WORKERS
 
-FROM_THE_TARGET = {"namespace", "pod", "job", "le", "worker"}
+FROM_THE_TARGET = {"namespace", "pod", "job", "instance", "le", "worker"}
 """Labels that Prometheus, the PodMonitor, histograms and the supervisor of several workers add."""
 OF_PROMETHEUS = ("up", "process_start_time_seconds", "process_resident_memory_bytes", "process_cpu_seconds_total")
 SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
