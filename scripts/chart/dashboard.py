@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 S = 'namespace=~"$namespace",job=~"$job"'
-"""Selects the targets that the variables at the top choose. `All` is `.*`, which also fits a target without a namespace."""
+"""Selects the targets that the variables at the top choose; `All` is `.*`, which a target without a namespace fits."""
 WORKER, ITS_NAME = "pod, instance", "{{pod}} {{instance}}"
 """What tells workers apart: the pod in Kubernetes, the address everywhere."""
 _COLUMNS, _WIDTH, _HEIGHT = 3, 8, 8
