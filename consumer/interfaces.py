@@ -54,8 +54,9 @@ class RecordSource(Protocol):
     async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         """Ask each partition for at most `room` records and hand them to `receive`; returns how many came.
 
-        Waits up to `wait_seconds` when there is nothing. `receive` is also called, with no records, for a partition
-        whose position moved over markers or compacted records. Never cancel it.
+        `room` changes with what is received: it is looked up for each partition just before that one is asked, in its
+        order. Waits up to `wait_seconds` when there is nothing. `receive` is also called, with no records, for a
+        partition whose position moved over markers or compacted records. Never cancel it.
         """
 
     async def committed(self, partition: TopicPartition) -> int | None:

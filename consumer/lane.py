@@ -119,12 +119,16 @@ class Lane:
         """Delivered, but redelivered to the next owner if this process died now."""
         return self.delivered_records - self.committed_records
 
-    def room_records(self, limit_records: int, share_bytes: int) -> int:
-        """How many records may be asked for now."""
-        if self.state is not LaneState.OPEN:
+    def room_records(self, limit_records: int) -> int:
+        """How many records may be asked for now: as many as fit if they weigh what the last ones did.
+
+        While anything is left of the memory an empty lane may ask for one, whatever the last ones weighed: a lane
+        learns what its records weigh only by receiving them.
+        """
+        if self.state is not LaneState.OPEN or self._memory.left_bytes <= 0:
             return 0
-        left_bytes = min(self._memory.lane_limit_bytes - self.charged_bytes, share_bytes)
-        return max(0, min(limit_records - len(self.items), int(left_bytes / self._average_charge_bytes)))
+        fitting_records = int(self._memory.room_bytes(self.charged_bytes) / self._average_charge_bytes)
+        return min(limit_records - len(self.items), max(fitting_records, 0 if self.items else 1))
 
     def receive(self, records: Sequence[SourceRecord], next_offset: int, now: float) -> list[Item]:
         """Take what the client returned, and the position it now has. Affects: the tail, the charge.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.breaker import Breaker
@@ -22,6 +22,27 @@ class Watermark:
     delivered_records: int
 
 
+class Room(Mapping[TopicPartition, int]):
+    """How many records each partition may ask for that had room at first, in the order in which they are to be asked.
+
+    Each number is as of the moment of the look, so that what one partition has taken, the next does not find: memory
+    is exceeded by what one of them brings, not by what all of them bring together.
+    """
+
+    def __init__(self, lanes: Iterable[Lane], limit_records: int) -> None:
+        self._limit_records = limit_records
+        self._lanes = {lane.partition: lane for lane in lanes if lane.room_records(limit_records) > 0}
+
+    def __getitem__(self, partition: TopicPartition) -> int:
+        return self._lanes[partition].room_records(self._limit_records)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._lanes)
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+
 class Ledger:
     """The lanes of one worker. Caller of everything here: the flow."""
 
@@ -30,6 +51,8 @@ class Ledger:
         self.lanes: dict[TopicPartition, Lane] = {}
         self._limits = limits
         self._breaker = breaker
+        self._turns: dict[TopicPartition, None] = {}
+        """Whose turn it is to ask, first the one that received something longest ago: no partition starves."""
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> list[Lane]:
         """A new assignment: a new lane for each partition. Must run before its first record can be received."""
@@ -38,23 +61,23 @@ class Ledger:
             if partition in self.lanes:
                 self.lanes[partition].close()
             self.lanes[partition] = Lane(partition, self.memory, Breaker(self._breaker))
+            self._turns[partition] = None
         return [self.lanes[partition] for partition in partitions]
 
-    def room(self) -> dict[TopicPartition, int]:
-        """Open lanes with room, and how many records each may ask for now."""
-        share_bytes = self.memory.room_bytes // max(1, len(self.lanes))
-        rooms = {
-            partition: lane.room_records(self._limits.lane_records, share_bytes)
-            for partition, lane in self.lanes.items()
-        }
-        return {partition: records for partition, records in rooms.items() if records > 0}
+    def room(self) -> Room:
+        """Open lanes with room, and how many records each may ask for."""
+        return Room((self.lanes[partition] for partition in self._turns), self._limits.lane_records)
 
     def receive(
         self, partition: TopicPartition, records: Sequence[SourceRecord], next_offset: int, now: float
     ) -> list[Item]:
         """Into the partition's lane; what arrives for a partition that is not ours any more is dropped."""
         lane = self.lanes.get(partition)
-        return lane.receive(records, next_offset, now) if lane else []
+        items = lane.receive(records, next_offset, now) if lane else []
+        if items:
+            del self._turns[partition]
+            self._turns[partition] = None
+        return items
 
     def begin_closing(self, partitions: Iterable[TopicPartition]) -> list[Lane]:
         """The lanes to be emptied before these partitions may go."""
@@ -69,6 +92,7 @@ class Ledger:
             lane.close()
             if self.lanes.get(lane.partition) is lane:
                 del self.lanes[lane.partition]
+                del self._turns[lane.partition]
 
     def watermarks(self) -> list[Watermark]:
         """Every lane's committable offset, those without a position left out."""

@@ -285,9 +285,11 @@ class LimitSettings(Section):
     lane_records: PositiveInt = 4096
     """Undelivered records of one partition; at least twice the engine window."""
     memory_bytes: PositiveInt = 512 * 1024 * 1024
-    """Undelivered records of all partitions, as held in memory; one fetch of each partition may come on top."""
+    """Undelivered records of all partitions, as held in memory. Exceeded by what one fetch of one partition brings, or
+    by one record, if it weighs more than was expected. What is fetched ahead comes on top, as bytes."""
     lane_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """The share of memory_bytes that no partition exceeds."""
+    """The share of memory_bytes that one partition may take alone. Several share what there is, and partitions that
+    stand still leave something to the others; one without records in memory may always take one while any is left."""
     max_unpacked_bytes: PositiveInt | None = None
     """Of one record of a compressed batch, unpacked. A larger one is not read: its dead letter has its place and no
     value. Default, and most: what lane_memory_share of memory_bytes has room for, where a record in work weighs eleven

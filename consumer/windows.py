@@ -92,11 +92,14 @@ class MemoryBudget:
     charged_bytes: int = 0
 
     @property
-    def lane_limit_bytes(self) -> int:
-        """The most one lane may be charged, so that one partition's large payloads leave room for the others."""
-        return int(self.limit_bytes * self.lane_share)
-
-    @property
-    def room_bytes(self) -> int:
-        """What is left for everybody."""
+    def left_bytes(self) -> int:
+        """What is left for everybody; not above 0 when a grant has cost more than was expected of it."""
         return self.limit_bytes - self.charged_bytes
+
+    def room_bytes(self, lane_bytes: int) -> float:
+        """How much more a lane that is charged `lane_bytes` may take; not above 0 when it has as much as it may.
+
+        Alone it may come to `lane_share` of the limit. Beside others it may come to lane_share / (1 - lane_share) of
+        what is left: so any number of lanes that are full, or stand still, leave something to one that is not.
+        """
+        return self.lane_share * self.left_bytes - (1 - self.lane_share) * lane_bytes

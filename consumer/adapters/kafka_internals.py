@@ -61,6 +61,20 @@ def has_prefetched(consumer: AIOKafkaConsumer, partition: TopicPartition) -> boo
     return partition in consumer._fetcher._records
 
 
+async def until_prefetched(consumer: AIOKafkaConsumer, timeout_seconds: float) -> None:
+    """Wait until the client has fetched something of any partition. Raises what its coordination cannot go on after.
+
+    The public getmany() takes what it has waited for.
+    """
+    news = consumer._fetcher._create_fetch_waiter()
+    try:
+        await asyncio.wait([news], timeout=timeout_seconds)
+        if news.done():
+            news.result()
+    finally:
+        news.cancel()
+
+
 async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPartition]) -> dict[TopicPartition, str]:
     """The metadata of committed offsets; the public committed() returns the offset alone."""
     committed = await consumer._coordinator.fetch_committed_offsets(partitions)

@@ -16,7 +16,7 @@ from consumer.adapters.kafka_positions import starts_at_end, what_was_lost
 from consumer.interfaces import Receive
 from consumer.records import SourceRecord, TopicPartition
 from consumer.sections import KafkaSettings
-from producer_tools.reading.fetches import DamagedBatch, owes
+from producer_tools.reading.fetches import DamagedBatch
 
 log = structlog.get_logger()
 
@@ -72,11 +72,24 @@ class KafkaReader:
         self._positions.clear()
 
     async def read(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
-        """One round over the partitions with room; returns how many records came. Never cancel it lightly.
+        """One round over the partitions with room, two if it has to wait; returns how many records came.
 
-        Raises SettingsInvalid when there is no offset to go on from and none may be chosen, UndecodableRecord,
-        TimeoutError when a position could not be looked up, and the client's errors.
+        Never cancel it lightly. Raises SettingsInvalid when there is no offset to go on from and none may be chosen,
+        UndecodableRecord, TimeoutError when a position could not be looked up, and the client's errors.
         """
+        if count := await self._round(room, receive):
+            return count
+        wanted = [partition for partition in room if partition in self.owned]
+        if not any(kafka_internals.has_prefetched(self._consumer, partition) for partition in wanted):
+            # Without taking anything: several partitions at once would bring more than there is room for.
+            await kafka_internals.until_prefetched(self._consumer, wait_seconds)
+        else:
+            # A record is being passed over, step by step: nothing is waited for, and other tasks have their turn first.
+            await asyncio.sleep(0)
+        return await self._round(room, receive)
+
+    async def _round(self, room: Mapping[TopicPartition, int], receive: Receive) -> int:
+        """Ask one partition after the other, and those without news not at all."""
         count = 0
         for partition, limit in room.items():
             if limit and partition in self.owned and self._has_news(partition):
@@ -84,17 +97,7 @@ class KafkaReader:
                 count += came
                 if came:
                     await asyncio.sleep(0)
-        if count:
-            return count
-        wanted = [partition for partition, limit in room.items() if limit and partition in self.owned]
-        if any(owes(self._consumer, partition) for partition in wanted):
-            # Others have their turn first, and nothing is waited for.
-            await asyncio.sleep(0)
-            return 0
-        if not wanted:
-            await asyncio.sleep(wait_seconds)
-            return 0
-        return await self._ask(wanted, min(room[partition] for partition in wanted), wait_seconds, receive)
+        return count
 
     def _has_news(self, partition: TopicPartition) -> bool:
         """Records, an error, or a first position; to ask without them costs as much."""

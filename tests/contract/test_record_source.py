@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView, Iterable
 from functools import partial
 
 import pytest
@@ -58,6 +58,37 @@ async def test_a_partition_gives_no_more_than_there_is_room_for(new_cluster: Mak
         assert len(receiver.values.get(first, [])) - before[first] <= 3
     assert len(receiver.values[first]) == 50
     assert not receiver.values.get(second)
+
+
+class OneAfterTheOther(dict[TopicPartition, int]):
+    """Room for one partition's records; none for the others from when these are received."""
+
+    def __init__(self, partitions: Iterable[TopicPartition], receiver: Receiver, room: int) -> None:
+        super().__init__(dict.fromkeys(partitions, room))
+        self._receiver, self._before = receiver, len(receiver.records)
+
+    def __getitem__(self, partition: TopicPartition) -> int:
+        return super().__getitem__(partition) if len(self._receiver.records) == self._before else 0
+
+    def items(self) -> ItemsView[TopicPartition, int]:
+        return ItemsView(self)
+
+
+async def test_what_one_partition_has_taken_the_next_is_not_given(new_cluster: MakeCluster) -> None:
+    """Whether the records were there before they are asked for, or come while the source waits for some."""
+    cluster = await new_cluster(4)
+    places = [TopicPartition(cluster.topic, partition) for partition in range(4)]
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 4)
+    asked = asyncio.create_task(source.fetch(OneAfterTheOther(places, receiver, 10), receiver.receive, 5.0))
+    for place in places:
+        await cluster.publish(place.partition, [b"x"] * 10)
+    assert await asked <= 10
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while len(receiver.records) < 40:
+        assert time.monotonic() < deadline, "all of it comes in the end"
+        assert await source.fetch(OneAfterTheOther(places, receiver, 10), receiver.receive, 0.05) <= 10
+    assert {place: len(values) for place, values in receiver.values.items()} == dict.fromkeys(places, 10)
 
 
 async def test_no_room_asks_nothing_and_no_partition_is_not_every_partition(new_cluster: MakeCluster) -> None:

@@ -179,7 +179,7 @@ class InMemorySource:
     def _take(self, room: Mapping[TopicPartition, int], receive: Receive) -> int:
         count = 0
         for partition, limit in room.items():
-            if partition not in self._positions:
+            if partition not in self._positions or not limit:
                 continue
             records, position = self._group.topic.read(partition.partition, self._positions[partition], limit)
             self._positions[partition] = position

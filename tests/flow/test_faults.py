@@ -1,12 +1,15 @@
 """Dependencies that fail, and deployments that are broken: nothing lost, in order, bounded."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 
 from consumer.errors import DependencyUnavailable, Hindrance
 from consumer.item import HELD_BYTES_PER_RAW_BYTE
 from consumer.lane import Held, Hold
+from consumer.records import Message
+from consumer.sections import LimitSettings
 from tests.flow.conftest import MAX_FETCH_BYTES, World
 
 MakeWorld = Callable[..., World]
@@ -75,14 +78,14 @@ async def test_uncommitted_records_are_bounded_while_commits_fail(make_world: Ma
     world.assert_complete_and_ordered()
 
 
-async def test_memory_is_bounded_in_bytes_up_to_one_fetch_of_each_partition(make_world: MakeWorld):
+async def test_memory_is_bounded_in_bytes_up_to_one_fetch_of_one_partition(make_world: MakeWorld):
     world = make_world(4)
     for partition in range(4):
         world.publish(40, partition, document="!hold " + "w" * 10_000)
     worker = await world.start(limits__memory_bytes=4_000_000)
     await world.until(lambda: not worker.flow.ledger.room(), "nothing more is asked for")
     memory = worker.flow.ledger.memory
-    assert memory.charged_bytes <= memory.limit_bytes + 4 * MAX_FETCH_BYTES * HELD_BYTES_PER_RAW_BYTE
+    assert memory.charged_bytes <= memory.limit_bytes + MAX_FETCH_BYTES * HELD_BYTES_PER_RAW_BYTE
     world.publish(40, 0)
     received = worker.flow.tally.received
     await asyncio.sleep(0.05)
@@ -184,3 +187,27 @@ async def test_a_write_that_is_not_let_in_says_what_hinders_the_whole_worker(mak
         assert lane.holds == expected
     await world.until_all_committed()
     assert lane.holds == {}
+
+
+async def test_records_that_weigh_more_than_a_partitions_part_of_the_memory_are_answered_and_so_is_what_follows(
+    make_world: MakeWorld,
+):
+    """The defaults, 64 partitions, and requests of 904 kB to one of them: 10 MB in memory, and 8 MB a partition."""
+    world = make_world(64)
+    documents = [{"text": "w" * 890} for _ in range(1000)]
+    for number in range(60):
+        request = {"id": f"large-{number}", "task": "rerank", "query": "q", "documents": documents}
+        value = json.dumps(request).encode()
+        assert 895_000 < len(value) < 910_000
+        world.requests.append(7, Message(None, value, ()))
+    defaults = LimitSettings()
+    worker = await world.start(
+        limits__lane_records=defaults.lane_records,
+        engine__max_num_seqs=256,
+        engine__max_num_batched_tokens=16_384,
+    )
+    world.publish(1, 7)
+    await world.until_all_committed(timeout_seconds=60)
+    world.assert_complete_and_ordered()
+    assert {answer["status"] for answer in world.answers(7)} == {"ok"}
+    assert worker.flow.ledger.memory.limit_bytes == defaults.memory_bytes
