@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import structlog
 
-from consumer.errors import DependencyUnavailable, PartitionLost
-from consumer.fence import StallFence
+from consumer.errors import DependencyUnavailable, PartitionLost, Unanswered
+from consumer.fence import StallFence, Uncommitted
 from consumer.interfaces import RecordSource
 from consumer.lane import Lane
 from consumer.ledger import Ledger
@@ -52,15 +52,16 @@ class Committer:
                         {mark.lane.partition: self._suspects.note(mark.lane.partition) for mark in watermarks},
                     )
             except (PartitionLost, DependencyUnavailable) as refused:
-                reason = str(refused)
+                uncommitted = Uncommitted(str(refused), answered=not isinstance(refused, Unanswered))
                 # Once, and when it changes: it is tried again in every interval, as long as an outage lasts.
-                if reason != self._fence.refusal:
-                    log.warning("commit refused", reason=reason, partitions=len(watermarks))
-                self._fence.refusal = reason
+                if uncommitted != self._fence.uncommitted:
+                    event = "commit refused" if uncommitted.answered else "commit not answered"
+                    log.warning(event, reason=uncommitted.reason, partitions=len(watermarks))
+                self._fence.uncommitted = uncommitted
                 return ()
             self._ledger.committed(watermarks)
             self._suspects.told = accusations
-            self._fence.refusal = None
+            self._fence.uncommitted = None
             if stalled:
                 self._fence.open()
             return [mark.lane for mark in watermarks]

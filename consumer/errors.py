@@ -4,6 +4,7 @@
 | --------------------- | ---------- | -------------- | --------------------------------- | ----------------- |
 | RecordRejected        | the record | never          | advances when its answer is acked | the caller        |
 | DependencyUnavailable | dependency | until it works | held, only this lane waits        | metric, readiness |
+| Unanswered            | dependency | until it works | held, only this lane waits        | metric, readiness |
 | PartitionLost         | nobody     | no             | not ours any more                 | metric            |
 | MicroBatchFailed      | unknown    | in halves      | advances for all but the one      | the caller        |
 | EngineDead            | dependency | one at a time  | held; restart, or exit 1          | exit code, alert  |
@@ -53,6 +54,10 @@ class DependencyUnavailable(Exception):
         self.dependency = dependency
         self.reason = reason
         self.hindrance = hindrance
+
+
+class Unanswered(DependencyUnavailable):
+    """It did not answer in time, and may have done what it was asked for all the same."""
 
 
 class PartitionLost(Exception):

@@ -5,13 +5,23 @@ that its partitions have another owner. It cannot ask a clock either: only the b
 refusing a commit that was sent after the stall. Until then whatever this process emits could be a stale copy.
 """
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Uncommitted:
+    """Why a commit was not taken. `answered`: the broker refused it; else it did not answer in time."""
+
+    reason: str
+    answered: bool
+
 
 class StallFence:
     """Closed by a stall, opened by an accepted commit or a new assignment. `now` is monotonic seconds."""
 
     def __init__(self, limit_seconds: float, now: float) -> None:
         self.closed = False
-        self.refusal: str | None = None
+        self.uncommitted: Uncommitted | None = None
         """Why the broker did not take the last commit; None when it did, or when there was none."""
         self._limit_seconds = limit_seconds
         self._seen_at = now
@@ -26,4 +36,4 @@ class StallFence:
     def open(self) -> None:
         """The broker counts this worker in."""
         self.closed = False
-        self.refusal = None
+        self.uncommitted = None

@@ -14,6 +14,7 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 | the engine is restarted in place: it died, or hung    | yes  | no    | if it may not be, the process exits   |
 | a dependency or the breaker holds a lane              | yes  | no    |                                       |
 | the broker refuses commits                            | yes  | no    |                                       |
+| the broker does not answer commits in time            | yes  | no    |                                       |
 | the broker refuses to let it read, or be a member     | yes  | no    |                                       |
 | no broker lets it in                                  | yes  | no    |                                       |
 | there is no token to come to the brokers with         | yes  | no    |                                       |
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 from consumer.errors import Hindrance, PartitionStuck
+from consumer.fence import Uncommitted
 from consumer.item import Item, ItemState
 from consumer.lane import Lane, LaneState
 from consumer.records import Standing, TopicPartition
@@ -63,6 +65,7 @@ class Condition(StrEnum):
     REBALANCE_TOO_LONG = "rebalance_too_long"
     LANE_HELD = "lane_held"
     COMMITS_REFUSED = "commits_refused"
+    COMMITS_UNANSWERED = "commits_unanswered"
     SOURCE_REFUSED = Hindrance.SOURCE_REFUSED.value
     AUTHENTICATION_FAILED = Hindrance.AUTHENTICATION_FAILED.value
     TOKEN_UNAVAILABLE = Hindrance.TOKEN_UNAVAILABLE.value
@@ -99,7 +102,7 @@ class Watched:
     standing: Callable[[], Standing]
     client_failure: Callable[[], str | None]
     hindrances: Callable[[], Mapping[Hindrance, str]]
-    commit_refusal: Callable[[], str | None]
+    uncommitted: Callable[[], Uncommitted | None]
     engine_restarting: Callable[[], bool]
     in_engine: Callable[[], Collection[object]]
 
@@ -239,8 +242,9 @@ class Health:
                 yield Reason(Condition.NOT_A_MEMBER, "the group's coordinator does not answer")
 
     def _held(self, watched: Watched) -> Iterator[Reason]:
-        if refusal := watched.commit_refusal():
-            yield Reason(Condition.COMMITS_REFUSED, refusal)
+        if uncommitted := watched.uncommitted():
+            condition = Condition.COMMITS_REFUSED if uncommitted.answered else Condition.COMMITS_UNANSWERED
+            yield Reason(condition, uncommitted.reason)
         for lane in watched.lanes.values():
             for hold, held in lane.holds.items():
                 yield Reason(Condition.LANE_HELD, f"{hold.value} holds {lane!r}: {held.why}")
@@ -283,4 +287,4 @@ def _should_move(lane: Lane, watched: Watched) -> bool:
         return False
     if lane.items[0].in_engine:
         return False
-    return lane.items[0].state is not ItemState.SETTLED or watched.commit_refusal() is None
+    return lane.items[0].state is not ItemState.SETTLED or watched.uncommitted() is None

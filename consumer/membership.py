@@ -86,11 +86,16 @@ class Membership:
                     await self._progress.wait()
         except TimeoutError:
             log.warning("released unfinished", lanes=[repr(lane) for lane in lanes if lane.unfinished])
-        how = "unfinished" if any(lane.unfinished for lane in lanes) else "revoked"
+        unfinished_records = sum(len(lane.items) for lane in lanes if lane.unfinished)
         await self._committer.commit()
+        uncommitted_records = sum(lane.uncommitted_records for lane in lanes)
+        how = "unfinished" if unfinished_records else "revoked"
         self._end(lanes)
         self._telemetry.released(how)
-        log.info("given back", how=how, partitions=_numbers(lanes))
+        # What is scored again by the next owners, and what of it readers then see twice.
+        again = {"unfinished_records": unfinished_records, "uncommitted_records": uncommitted_records}
+        say = log.warning if any(again.values()) else log.info
+        say("given back", how=how, **again, partitions=_numbers(lanes))
 
     def _end(self, lanes: Iterable[Lane]) -> None:
         self._ledger.close(lanes)

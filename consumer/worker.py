@@ -120,7 +120,7 @@ class Worker:
                 source.standing,
                 source.failure,
                 hindrances=source.hindrances,
-                commit_refusal=lambda: flow.fence.refusal,
+                uncommitted=lambda: flow.fence.uncommitted,
                 engine_restarting=lambda: engine.restarting,
                 in_engine=lambda: flow.recovery.inside,
             )

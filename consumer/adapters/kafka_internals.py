@@ -81,6 +81,33 @@ async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPar
     return {TopicPartition(*partition): str(one.metadata) for partition, one in committed.items()}
 
 
+def follow_commits(consumer: AIOKafkaConsumer) -> set[asyncio.Task[None]]:
+    """The commits that were sent and are not answered, from now on. Call after start().
+
+    A commit() that is cancelled leaves its request to itself: it goes on, nobody waits for its answer, and the event
+    loop complains of the exception that nobody has retrieved.
+    """
+    coordinator = consumer._coordinator
+    commit = coordinator._do_commit_offsets
+    sent: set[asyncio.Task[None]] = set()
+
+    def answered(request: asyncio.Task[None]) -> None:
+        sent.discard(request)
+        if not request.cancelled():
+            request.exception()
+
+    async def followed(assignment: object, offsets: object) -> None:
+        # The client makes a task of each, which it shields.
+        request = asyncio.current_task()
+        assert request is not None
+        sent.add(request)
+        request.add_done_callback(answered)
+        await commit(assignment, offsets)
+
+    coordinator._do_commit_offsets = followed
+    return sent
+
+
 def member_id(consumer: AIOKafkaConsumer) -> str:
     """The id that the coordinator gave this member; empty once the group no longer counts it in."""
     return str(consumer._coordinator.member_id)

@@ -30,7 +30,7 @@ from consumer.adapters.kafka_group import why_not_let_in
 from consumer.adapters.kafka_instance import instance_is_taken, tells_of_taken_instance
 from consumer.adapters.kafka_leaving import leave_group
 from consumer.adapters.kafka_reader import KafkaReader
-from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid
+from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid, Unanswered
 from consumer.interfaces import Receive
 from consumer.records import Standing, TopicPartition
 from consumer.sections import KafkaSettings
@@ -77,6 +77,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._member: tuple[int, str] | None = None
         self._hindrances = Hindrances()
         self._commits: set[asyncio.Task[None]] = set()
+        self._sent_commits: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
         self.not_left: str | None = None
@@ -104,6 +105,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         kafka_internals.tell_connections(self._consumer, self._connecting.told)
         kafka_internals.pace_empty_fetches(self._consumer, self._kafka.fetch_max_wait_ms / 1000)
         kafka_internals.pace_metadata_updates(self._consumer)
+        self._sent_commits = kafka_internals.follow_commits(self._consumer)
         kafka_internals.heed_errors_of_whole_answers(self._consumer)
         kafka_internals.outlive_refusals(self._consumer, self._passes, lambda: self._hindrances.note("group", None))
         self._consumer.subscribe([self._kafka.request_topic], listener=self)
@@ -172,8 +174,9 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     ) -> None:
         """Commit, a partition's note as its metadata, within the operation timeout.
 
-        Raises PartitionLost, DependencyUnavailable, or what the client does not expect of a broker. A commit ends with
-        its assignment: aiokafka would go on trying, with whatever generation it has by then.
+        Raises PartitionLost, Unanswered, DependencyUnavailable, or what the client does not expect of a broker. A
+        commit ends with its assignment: aiokafka would go on trying, with whatever generation it has by then. And one
+        is on its way at a time: none is sent before the coordinator has answered the last, also when that was given up.
         """
         if not self.counted_in():
             raise PartitionLost("the group no longer counts this worker in")
@@ -181,7 +184,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         wanted = {
             ClientPartition(*partition): (offset, notes.get(partition, "")) for partition, offset in offsets.items()
         }
-        request = asyncio.create_task(self._consumer.commit(wanted))
+        request = asyncio.create_task(self._commit_after_the_last(wanted))
         self._commits.add(request)
         try:
             async with self._mapped_errors("commit"), asyncio.timeout(self._timeout_seconds):
@@ -192,6 +195,11 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         finally:
             request.cancel()
             self._commits.discard(request)
+
+    async def _commit_after_the_last(self, wanted: Mapping[ClientPartition, tuple[int, str]]) -> None:
+        if self._sent_commits:
+            await asyncio.wait(self._sent_commits)
+        await self._consumer.commit(wanted)
 
     async def leave(self) -> None:
         """Leave the group, also in the middle of a join, and close; within twice the operation timeout. Never raises.
@@ -314,7 +322,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             raise PartitionLost(f"{operation}: {error}") from error
         except TimeoutError as error:
             reason = f"{operation}: no answer in {self._timeout_seconds:g} s"
-            raise DependencyUnavailable("kafka", reason) from error
+            raise Unanswered("kafka", reason) from error
         except KafkaError as error:
             if not _passes_by(error):
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -61,6 +62,7 @@ class Calls:
     ) -> None:
         self.succeeded = 0
         self.failed = 0
+        self.failed_by: Counter[type[Exception]] = Counter()
         self.durations = Distribution(bounds)
         self._now = now
         self._failures = failures
@@ -83,8 +85,9 @@ class Calls:
         try:
             yield
             self.succeeded += 1
-        except self._failures:
+        except self._failures as failure:
             self.failed += 1
+            self.failed_by[type(failure)] += 1
             raise
         finally:
             now = self._now()

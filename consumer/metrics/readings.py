@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumer.clock import Clock
+from consumer.errors import Unanswered
 from consumer.flow import Flow
 from consumer.health import Health
 from consumer.interfaces import RecordSource
@@ -155,7 +156,9 @@ def _group(flow: Flow) -> Iterator[Reading]:
         yield Reading(surroundings.REBALANCES, (event,), count)
     yield Reading(surroundings.REBALANCE_DURATION, (), telemetry.rebalance_durations)
     yield Reading(surroundings.COMMITS, ("ok",), telemetry.commit.succeeded)
-    yield Reading(surroundings.COMMITS, ("refused",), telemetry.commit.failed)
+    unanswered = telemetry.commit.failed_by[Unanswered]
+    yield Reading(surroundings.COMMITS, ("refused",), telemetry.commit.failed - unanswered)
+    yield Reading(surroundings.COMMITS, ("unanswered",), unanswered)
     yield Reading(surroundings.COMMIT_DURATION, (), telemetry.commit.durations)
     yield Reading(surroundings.FENCE_CLOSED, (), flow.fence.closed)
 

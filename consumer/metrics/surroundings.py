@@ -119,10 +119,10 @@ REBALANCE_DURATION = histogram(
 )
 COMMITS = counter(
     "commits",
-    "Commits, by what the broker said.",
-    "refused for longer than a rebalance: this worker is out of the group, or an ACL forbids it; ask /readyz. No "
-    "growth of ok with lag: nothing is answered.",
-    outcome=("ok", "refused"),
+    "Commits, by what the broker said. unanswered: it did not answer within commit.timeout_seconds.",
+    "refused for longer than a rebalance: this worker is out of the group, or an ACL forbids it; ask /readyz. "
+    "unanswered: the group's coordinator is slow, or away. No growth of ok with lag: nothing is answered.",
+    outcome=("ok", "refused", "unanswered"),
 )
 COMMIT_DURATION = histogram(
     "commit_duration_seconds",

@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
+import logging
+import struct
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -15,7 +18,7 @@ from aiokafka.errors import InvalidSessionTimeoutError, NodeNotReadyError
 from consumer.adapters import kafka_internals
 from consumer.adapters.kafka_source import KafkaSource
 from consumer.adapters.kafka_writer import KafkaResultWriter
-from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid
+from consumer.errors import DependencyUnavailable, PartitionLost, SettingsInvalid, Unanswered
 from consumer.records import Message, SourceRecord, TopicPartition
 from consumer.sections import OffsetReset
 from tests.contract.clusters import MAX_MESSAGE_BYTES, OPERATION_SECONDS, BrokerCluster, Receiver
@@ -171,7 +174,7 @@ async def test_a_frozen_broker_holds_commits_and_writes_no_longer_than_their_dea
         writer.write(1, [Message(None, b"1", ())]),
         return_exceptions=True,
     )
-    assert [type(outcome) for outcome in outcomes] == [DependencyUnavailable] * 3
+    assert [type(outcome) for outcome in outcomes] == [Unanswered, DependencyUnavailable, DependencyUnavailable]
     assert time.monotonic() - began < OPERATION_SECONDS + BUSY_SECONDS
 
     own_kafka.thaw()
@@ -180,6 +183,49 @@ async def test_a_frozen_broker_holds_commits_and_writes_no_longer_than_their_dea
         values = [record.value for record in await cluster.records(partition)]
         assert list(dict.fromkeys(values)) == [b"0", b"1", b"2"], "first occurrences stay in order"
     await cluster.close()
+
+
+async def test_while_a_commit_is_not_answered_none_follows_and_what_was_given_up_is_retrieved(
+    own_kafka: KafkaNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    # A captured line would keep the exception, and so the task that nobody retrieves.
+    caplog.set_level(logging.CRITICAL, "aiokafka")
+    cluster = BrokerCluster(own_kafka.bootstrap_servers)
+    await cluster.create(1)
+    await cluster.publish(0, [b"x"] * 9)
+    source, receiver = KafkaSource(cluster.kafka, 0.3), Receiver()
+    place = TopicPartition(cluster.topic, 0)
+    await joined(source, receiver, 1)
+    sent, complaints = 0, list[str]()
+    send = source._consumer._client.send
+
+    async def count(node_id: int, request: Any, **options: Any) -> Any:
+        nonlocal sent
+        sent += type(request).__name__.startswith("OffsetCommitRequest")
+        return await send(node_id, request, **options)
+
+    source._consumer._client.send = count
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context["message"]))
+    own_kafka.freeze()
+    for offset in range(1, 6):
+        with pytest.raises(Unanswered, match="commit: no answer in 0.3 s"):
+            await source.commit({place: offset})
+    assert sent == 1
+    own_kafka.thaw()
+    async with asyncio.timeout(BUSY_SECONDS):
+        while await source.committed(place) != 9:
+            with contextlib.suppress(DependencyUnavailable):
+                await source.commit({place: 9})
+    # What is lost with the connection fails.
+    own_kafka.freeze()
+    with pytest.raises(Unanswered):
+        await source.commit({place: 9})
+    assert len(source._sent_commits) == 1
+    await own_kafka.kill()
+    await wait_until(lambda: not source._sent_commits, "it has failed", BUSY_SECONDS)
+    await source.leave()
+    gc.collect()
+    assert complaints == []
 
 
 async def test_a_broker_that_restarts_takes_the_same_batch_again(own_kafka: KafkaNode) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from consumer.breaker import Breaker
 from consumer.errors import Hindrance
+from consumer.fence import Uncommitted
 from consumer.health import Condition, Health, Lifecycle, Watched
 from consumer.lane import Lane
 from consumer.records import Outcome, SourceRecord, Standing, TopicPartition
@@ -25,7 +26,7 @@ class Observed:
     standing: Standing = Standing.MEMBER
     client_failure: str | None = None
     hindrances: dict[Hindrance, str] = field(default_factory=dict)
-    commit_refusal: str | None = None
+    uncommitted: Uncommitted | None = None
     engine_restarting: bool = False
     in_engine: set[object] = field(default_factory=set)
     lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Observed:
             lambda: self.standing,
             lambda: self.client_failure,
             lambda: self.hindrances,
-            lambda: self.commit_refusal,
+            lambda: self.uncommitted,
             lambda: self.engine_restarting,
             lambda: self.in_engine,
         )

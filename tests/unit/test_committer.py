@@ -1,14 +1,14 @@
 """What is committed, and what the next owners are told with it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from structlog.testing import capture_logs
 
 from consumer.clock import SystemClock
 from consumer.committer import Committer
-from consumer.errors import DependencyUnavailable
-from consumer.fence import StallFence
+from consumer.errors import DependencyUnavailable, PartitionLost, Unanswered
+from consumer.fence import StallFence, Uncommitted
 from consumer.ledger import Ledger
 from consumer.metrics.telemetry import Telemetry
 from consumer.records import SourceRecord, TopicPartition
@@ -49,27 +49,35 @@ async def test_an_accusation_that_comes_while_a_commit_is_under_way_is_told_by_t
 
 
 class RefusingSource:
-    """Refuses each commit for the next of these reasons; None: it takes it."""
+    """Fails each commit with the next of these; None: it takes it."""
 
-    def __init__(self, *reasons: str | None) -> None:
-        self._reasons = iter(reasons)
+    def __init__(self, failures: Iterable[Exception | None]) -> None:
+        self._failures = iter(failures)
 
     async def commit(self, _offsets: Mapping[TopicPartition, int], _notes: Mapping[TopicPartition, str]) -> None:
-        if reason := next(self._reasons):
-            raise DependencyUnavailable("kafka", reason)
+        if failure := next(self._failures):
+            raise failure
 
 
-async def test_a_refused_commit_is_logged_once_and_again_when_the_reason_or_the_time_is_another():
-    reasons = ["no answer", "no answer", "not authorised", "not authorised", None, "not authorised"]
+async def test_a_commit_that_is_not_taken_is_logged_once_as_what_it_is_and_again_when_that_or_the_time_is_another():
+    slow, refused = Unanswered("kafka", "no answer in 3 s"), DependencyUnavailable("kafka", "not authorised")
+    failures = [slow, slow, refused, refused, None, refused, PartitionLost("counted out")]
     ledger, suspects = Ledger(SETTINGS.limits, SETTINGS.breaker), Suspects()
     fence = StallFence(1.0, 0.0)
-    committer = Committer(RefusingSource(*reasons), ledger, fence, suspects, Telemetry(SystemClock()).commit)
+    calls = Telemetry(SystemClock()).commit
+    committer = Committer(RefusingSource(failures), ledger, fence, suspects, calls)
     ledger.assigned([PARTITION])
     [item] = ledger.receive(PARTITION, [SourceRecord(*PARTITION, 5, 0, None, b"{}", ())], 6, 0.0)
     with capture_logs() as log:
-        for reason in reasons:
+        for failure in failures:
             suspects.accuse([item])  # so that there is something to tell
             await committer.commit()
-            assert fence.refusal == (f"kafka: {reason}" if reason else None)
-    refused = [line["reason"] for line in log if line["event"] == "commit refused"]
-    assert refused == ["kafka: no answer", "kafka: not authorised", "kafka: not authorised"]
+            expected = Uncommitted(str(failure), answered=failure is not slow) if failure else None
+            assert fence.uncommitted == expected
+    assert [(line["event"], line["reason"]) for line in log] == [
+        ("commit not answered", "kafka: no answer in 3 s"),
+        ("commit refused", "kafka: not authorised"),
+        ("commit refused", "kafka: not authorised"),
+        ("commit refused", "counted out"),
+    ]
+    assert (calls.succeeded, calls.failed, calls.failed_by[Unanswered]) == (1, 6, 2)

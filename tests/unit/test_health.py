@@ -3,6 +3,7 @@
 import pytest
 
 from consumer.errors import Hindrance
+from consumer.fence import Uncommitted
 from consumer.health import Condition, Health, Lifecycle
 from consumer.lane import Held, Hold
 from consumer.records import Standing
@@ -124,7 +125,7 @@ def test_everything_that_is_wrong_is_told(observed: Observed) -> None:
     observed.assign().holds[Hold.REDIS] = Held("redis: no answer in 1 s")
     observed.standing = Standing.OUTSIDE
     observed.hindrances = {Hindrance.SOURCE_REFUSED: "group: not authorized"}
-    observed.commit_refusal = "no answer"
+    observed.uncommitted = Uncommitted("not authorised", answered=True)
     observed.client_failure = "ended"
     assert observed.not_ready() == {
         Condition.CLIENT_ENDED,
@@ -139,7 +140,7 @@ def test_causes_are_told_before_what_comes_of_them(observed: Observed) -> None:
     observed.assign().holds[Hold.RESULTS_TOPIC] = Held("results: no broker", Hindrance.BROKER_AWAY)
     observed.hindrances = {Hindrance.SOURCE_REFUSED: "group: not authorized"}
     observed.standing = Standing.OUTSIDE
-    observed.commit_refusal = "no answer"
+    observed.uncommitted = Uncommitted("not authorised", answered=True)
     observed.engine_restarting = True
     assert [reason.condition for reason in observed.health.not_ready(observed.now)] == [
         Condition.ENGINE_RESTARTING,

@@ -3,6 +3,7 @@
 import pytest
 
 from consumer.errors import PartitionStuck
+from consumer.fence import Uncommitted
 from consumer.health import Condition, StuckHead
 from consumer.lane import Held, Hold
 from consumer.records import TopicPartition
@@ -165,14 +166,19 @@ def test_answers_on_their_way_out_wait_for_their_sinks_and_are_not_stuck(observe
     assert observed.not_live() == set()
 
 
-def test_refused_commits_make_the_worker_unready_and_excuse_answers_but_not_the_engine(observed: Observed) -> None:
-    observed.commit_refusal = "kafka: commit: no answer in 3 s"
+@pytest.mark.parametrize(
+    ("answered", "condition"), [(True, Condition.COMMITS_REFUSED), (False, Condition.COMMITS_UNANSWERED)]
+)
+def test_commits_that_are_not_taken_make_the_worker_unready_and_excuse_answers_but_not_the_engine(
+    observed: Observed, answered: bool, condition: Condition
+) -> None:
+    observed.uncommitted = Uncommitted("kafka: commit: no answer in 3 s", answered)
     lane = observed.assign()
     receive(lane, 1)
     settle_head(lane)
     observed.pass_time(100 * STUCK_SECONDS)
     assert observed.not_live() == set()
-    assert observed.not_ready() == {Condition.COMMITS_REFUSED}
+    assert observed.not_ready() == {condition}
     receive(lane, 1)
     deliver_head(lane)
     observed.pass_time(STUCK_SECONDS + 2)
