@@ -21,6 +21,8 @@ away makes a worker unready, never dead: a broker outage must not make every wor
 | no broker can be reached                              | yes  | no    |                                       |
 | not a member of the group, or no coordinator answers  | yes  | no    |                                       |
 | a rebalance, for longer than twice its timeout        | yes  | no    |                                       |
+| a partition has something to read, and nothing comes  | yes  | no    |                                       |
+| an open transaction keeps a partition from being read | yes  | no    |                                       |
 | a rebalance                                           | yes  | yes   |                                       |
 | no partition was assigned                             | yes  | yes   |                                       |
 """
@@ -35,8 +37,9 @@ from consumer.errors import Hindrance, PartitionStuck
 from consumer.fence import Uncommitted
 from consumer.item import Item, ItemState
 from consumer.lane import Lane, LaneState
-from consumer.records import Standing, TopicPartition
+from consumer.records import Fetched, Standing, TopicPartition
 from consumer.sections import HealthSettings
+from consumer.unread import Cause, Unread
 
 LOOK_SECONDS = 1.0
 """Between two looks of the watchdog; how late a look comes is the lag of the event loop."""
@@ -66,10 +69,15 @@ class Condition(StrEnum):
     LANE_HELD = "lane_held"
     COMMITS_REFUSED = "commits_refused"
     COMMITS_UNANSWERED = "commits_unanswered"
+    LANE_STARVED = "lane_starved"
+    TRANSACTION_OPEN = "transaction_open"
     SOURCE_REFUSED = Hindrance.SOURCE_REFUSED.value
     AUTHENTICATION_FAILED = Hindrance.AUTHENTICATION_FAILED.value
     TOKEN_UNAVAILABLE = Hindrance.TOKEN_UNAVAILABLE.value
     BROKER_AWAY = Hindrance.BROKER_AWAY.value
+
+
+_UNREAD = {Cause.STARVED: Condition.LANE_STARVED, Cause.OPEN_TRANSACTION: Condition.TRANSACTION_OPEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,7 @@ class Watched:
     uncommitted: Callable[[], Uncommitted | None]
     engine_restarting: Callable[[], bool]
     in_engine: Callable[[], Collection[object]]
+    last_fetch: Callable[[TopicPartition], Fetched | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,7 @@ class Health:
         self.watched: Watched | None = None
         self.loop_lag_seconds = 0.0
         """How late the last look came."""
+        self.unread = Unread(settings.unread_seconds)
         self._settings = settings
         self._rebalance_limit_seconds = 2 * rebalance_timeout_seconds
         self._looked_at = now
@@ -152,6 +162,10 @@ class Health:
         if self.watched.standing() is Standing.MEMBER:
             self._member_at = now
         self._note_places(self.watched)
+        # Who is outside of the group, or kept from Kafka by something that has a name, reads nothing for that.
+        reads = self.watched.standing() is Standing.MEMBER and not self.watched.hindrances()
+        lanes = self.watched.lanes.values()
+        self.unread.look(lanes, self.watched.last_fetch if reads else None, self._awake_seconds)
         self._entered = {one: self._entered.get(one, self._awake_seconds) for one in self.watched.in_engine()}
         # Before liveness fails: whoever kills the process then would not know which record to suspect.
         if any(self._awake_seconds - since > self._settings.stuck_seconds for since in self._entered.values()):
@@ -215,6 +229,7 @@ class Health:
             *self._hindered(self.watched),
             *self._outside(self.watched, now),
             *self._held(self.watched),
+            *(Reason(_UNREAD[unread.cause], str(unread)) for unread in self.unread.too_long()),
         ]
 
     def _engine(self, watched: Watched) -> Iterator[Reason]:

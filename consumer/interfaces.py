@@ -12,6 +12,7 @@ import numpy.typing as npt
 from consumer.records import (
     EngineInput,
     EngineOutput,
+    Fetched,
     Later,
     Message,
     Prepared,
@@ -46,6 +47,9 @@ class RecordSource(Protocol):
 
     def counted_in(self) -> bool:
         """Whether the group counts this worker in, as far as it has told; a commit can only be refused when not."""
+
+    def last_fetch(self, partition: TopicPartition) -> Fetched | None:
+        """What the broker last said of a partition; None until it has answered in this assignment, or not owned."""
 
     @property
     def skipped_records(self) -> int:

@@ -119,13 +119,18 @@ class Lane:
         """Delivered, but redelivered to the next owner if this process died now."""
         return self.delivered_records - self.committed_records
 
+    @property
+    def waits_for_memory(self) -> bool:
+        """Whether nothing is left of the memory of all lanes."""
+        return self._memory.left_bytes <= 0
+
     def room_records(self, limit_records: int) -> int:
         """How many records may be asked for now: as many as fit if they weigh what the last ones did.
 
         While anything is left of the memory an empty lane may ask for one, whatever the last ones weighed: a lane
         learns what its records weigh only by receiving them.
         """
-        if self.state is not LaneState.OPEN or self._memory.left_bytes <= 0:
+        if self.state is not LaneState.OPEN or self.waits_for_memory:
             return 0
         fitting_records = int(self._memory.room_bytes(self.charged_bytes) / self._average_charge_bytes)
         return min(limit_records - len(self.items), max(fitting_records, 0 if self.items else 1))

@@ -27,6 +27,19 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class Fetched(NamedTuple):
+    """What the broker said of a partition in its last answer to a fetch.
+
+    `answered_ms`: when; to be compared with others of its kind only. `readable`: the offset after the last record that
+    may be read, for transactions the last stable one. `end`: the offset after the last record of all; what is between
+    the two stands in, or behind, a transaction that is open.
+    """
+
+    answered_ms: int
+    readable: int
+    end: int
+
+
 class Standing(Enum):
     """Where a worker stands with its consumer group, as far as its client knows.
 

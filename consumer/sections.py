@@ -126,8 +126,9 @@ class KafkaSettings(Section):
     it stops: back within the session timeout, it finds its partitions and nobody else is moved; until then they wait.
     Of two workers with one id, the one that came later stays, and the other exits with 2."""
     auto_offset_reset: OffsetReset = OffsetReset.EARLIEST
-    """Where a group without committed offsets starts. With `none` the worker exits with 2 instead; also when retention
-    removed what the group had not read, which the others count, and go on at the beginning of what is left."""
+    """Where a group without committed offsets starts; a worker that had the partition and could not commit goes on
+    where it was. With `none` the worker exits with 2 instead; also when retention removed what the group had not read,
+    which the others count, and go on at the beginning of what is left."""
     session_timeout_seconds: _KafkaSeconds = 45.0
     """Without heartbeats for so long a worker is out of the group."""
     heartbeat_interval_seconds: PositiveFloat = 3.0
@@ -332,6 +333,9 @@ class HealthSettings(Section):
     stuck_seconds: PositiveFloat = 120.0
     """An engine that does not give something back for so long counts as dead; more than its window takes. A partition
     whose head does not move for so long, held by nothing, is not live, and after twice as long the process exits."""
+    unread_seconds: PositiveFloat = 30.0
+    """A partition that receives nothing for so long, though there is something to read, makes the worker unready; so
+    does one whose records an open transaction keeps from being read. More than the producers' longest transaction."""
     loop_lag_seconds: PositiveFloat = 10.0
     """An event loop that is later than this is not live."""
 

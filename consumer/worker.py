@@ -123,6 +123,7 @@ class Worker:
                 uncommitted=lambda: flow.fence.uncommitted,
                 engine_restarting=lambda: engine.restarting,
                 in_engine=lambda: flow.recovery.inside,
+                last_fetch=source.last_fetch,
             )
             sampler = Sampler(flow, source.end_offsets, await asyncio.to_thread(gpu_reader), self._clock)
             self._exposition.observed = Observed(flow, engine, source, sampler, card, settings.limits)
@@ -181,6 +182,11 @@ class Worker:
         for head in self._health.newly_stuck():
             log.error("partition stuck", **asdict(head) | {"seconds": round(head.seconds, 1)})
 
+    def _tell_unread(self) -> None:
+        for unread in self._health.unread.newly_too_long():
+            topic, partition = unread.partition
+            log.warning("partition unread", topic=topic, partition=partition, cause=unread.cause.value, why=str(unread))
+
     async def _look_while_starting(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -198,6 +204,7 @@ class Worker:
                         raise
                     replacing.create_task(flow.engine_hangs(EngineDead(str(stuck))))
                 self._tell_stuck()
+                self._tell_unread()
 
     async def _ping(self, flow: Flow, engine: ScoringEngine) -> None:
         """Of an engine that hangs, and of one that died idle, nothing else tells."""

@@ -24,7 +24,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.commit import OffsetFetchRequest
 
-from consumer.records import TopicPartition
+from consumer.records import Fetched, TopicPartition
 
 NO_GENERATION = -1
 _ABANDON_SECONDS = 1.0
@@ -54,6 +54,18 @@ def confirmed_position(consumer: AIOKafkaConsumer, partition: TopicPartition) ->
     """As `position`, but None until a fetch in this assignment was answered: the log may not have that offset."""
     state = _partition_state(consumer, partition)
     return None if state is None or state.highwater is None else position(consumer, partition)
+
+
+def last_fetch(consumer: AIOKafkaConsumer, partition: TopicPartition) -> Fetched | None:
+    """As of the last answer in this assignment. The public ways fail for a partition that is not assigned any more.
+
+    A broker that knows of no last stable offset says -1, or leaves it out.
+    """
+    state = _partition_state(consumer, partition)
+    if state is None or state.highwater is None:
+        return None
+    knows_stable = state.lso is not None and state.lso >= 0
+    return Fetched(int(state.timestamp), int(state.lso if knows_stable else state.highwater), int(state.highwater))
 
 
 def has_prefetched(consumer: AIOKafkaConsumer, partition: TopicPartition) -> bool:

@@ -60,6 +60,8 @@ class KafkaReader:
         self._consumer = consumer
         self._timeout_seconds = operation_timeout_seconds
         self._positions: dict[TopicPartition, int] = {}
+        self._claims: dict[TopicPartition, int] = {}
+        """Where this worker began without an offset of the group, or how far it has answered since."""
 
     def begin(self, partitions: frozenset[TopicPartition]) -> None:
         """A new assignment; none of an earlier one's positions holds."""
@@ -70,6 +72,12 @@ class KafkaReader:
         """The assignment is over: nothing is received from here on."""
         self.owned = frozenset()
         self._positions.clear()
+
+    def answered(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """All below is answered, whether or not the group takes the commit."""
+        for partition, offset in offsets.items():
+            if partition in self._claims:
+                self._claims[partition] = max(offset, self._claims[partition])
 
     async def read(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         """One round over the partitions with room, two if it has to wait; returns how many records came.
@@ -124,15 +132,29 @@ class KafkaReader:
         return sum(self._hand_over(partition, answer.get(partition, ()), receive) for partition in partitions)
 
     async def _begin_somewhere(self, partition: TopicPartition, receive: Receive) -> None:
-        """The group has no offset. Asked once more: the client's error may be an earlier assignment's."""
+        """The group has no offset. Asked once more: the client's error may be an earlier assignment's.
+
+        A worker that had this partition before, and could not commit, goes on where it was; what retention has removed
+        of that is lost. What was gone before any worker of the group began is nobody's loss.
+        """
         owned, place = self.owned, ClientPartition(*partition)
-        at_end = starts_at_end(self._kafka, partition)
+        at_end, claim = starts_at_end(self._kafka, partition), self._claims.get(partition)
         async with asyncio.timeout(self._timeout_seconds):
             if await self._consumer.committed(place) is not None:
                 return
-            looked_up = await (self._consumer.end_offsets if at_end else self._consumer.beginning_offsets)([place])
-        if self.owned is owned and partition in owned and kafka_internals.position(self._consumer, partition) is None:
-            self._go_to(partition, looked_up[place], receive)
+            look_up = self._consumer.end_offsets if at_end and claim is None else self._consumer.beginning_offsets
+            offset = (await look_up([place]))[place]
+        if self.owned is not owned or partition not in owned:
+            return
+        if kafka_internals.position(self._consumer, partition) is not None:
+            return
+        if claim is not None:
+            if claim < offset:
+                self._skip(partition, what_was_lost(self._kafka, partition, claim, offset), claim, offset)
+            offset = max(claim, offset)
+        log.info("begins without an offset of the group", partition=partition.partition, offset=offset)
+        self._claims[partition] = offset
+        self._go_to(partition, offset, receive)
 
     async def _go_on_after_loss(self, partition: TopicPartition, wanted: int, receive: Receive) -> None:
         """The log does not have the offset wanted: go on at its beginning, and say what is lost."""
@@ -141,16 +163,21 @@ class KafkaReader:
             beginning = (await self._consumer.beginning_offsets([place]))[place]
         if kafka_internals.position(self._consumer, partition) != wanted or partition not in self.owned:
             return
+        if partition in self._claims:
+            self._claims[partition] = beginning
         reason = what_was_lost(self._kafka, partition, wanted, beginning)
         if wanted > beginning and partition in self._positions:
             # A lane counts on offsets that grow: another assignment, hence another lane, begins below.
             log.error("joining again", reason=reason)
             kafka_internals.rejoin(self._consumer)
             return
+        self._skip(partition, reason, wanted, beginning)
+        self._go_to(partition, beginning, receive)
+
+    def _skip(self, partition: TopicPartition, reason: str, wanted: int, beginning: int) -> None:
         skipped = max(0, beginning - wanted)
         log.error("skipped", reason=reason, skipped_records=skipped, next_offset=beginning)
         self.skipped_records[partition] += skipped
-        self._go_to(partition, beginning, receive)
 
     def _go_to(self, partition: TopicPartition, offset: int, receive: Receive) -> None:
         self._consumer.seek(ClientPartition(*partition), offset)

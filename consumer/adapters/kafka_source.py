@@ -32,7 +32,7 @@ from consumer.adapters.kafka_leaving import leave_group
 from consumer.adapters.kafka_reader import KafkaReader
 from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, SettingsInvalid, Unanswered
 from consumer.interfaces import Receive
-from consumer.records import Standing, TopicPartition
+from consumer.records import Fetched, Standing, TopicPartition
 from consumer.sections import KafkaSettings
 from producer_tools.reading.fetches import MAX_UNPACKED_BYTES, Bounds, read_within
 
@@ -178,6 +178,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         commit ends with its assignment: aiokafka would go on trying, with whatever generation it has by then. And one
         is on its way at a time: none is sent before the coordinator has answered the last, also when that was given up.
         """
+        self._reader.answered(offsets)
         if not self.counted_in():
             raise PartitionLost("the group no longer counts this worker in")
         notes = notes or {}
@@ -227,6 +228,10 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         if not kafka_internals.knows_coordinator(self._consumer):
             return Standing.OUTSIDE
         return Standing.MEMBER if self._assignment_stands and self.counted_in() else Standing.REBALANCING
+
+    def last_fetch(self, partition: TopicPartition) -> Fetched | None:
+        """What the broker last said of a partition; None until it has answered in this assignment, or not owned."""
+        return kafka_internals.last_fetch(self._consumer, partition)
 
     def failure(self) -> str | None:
         """What has ended the client, None while it works; `fetch` raises it, but is not called while all lanes wait."""

@@ -54,6 +54,9 @@ def read_process(health: Health, now: float) -> Iterator[Reading]:
     for (topic, partition), seconds in health.motionless_seconds():
         yield Reading(surroundings.MOTIONLESS, (topic, str(partition)), seconds)
     yield Reading(surroundings.MOTIONLESS_LIMIT, (), health.stuck_seconds)
+    for (topic, partition), cause, seconds in health.unread.seconds():
+        yield Reading(surroundings.UNREAD, (topic, str(partition), cause.value), seconds)
+    yield Reading(surroundings.UNREAD_LIMIT, (), health.unread.limit_seconds)
 
 
 def read_worker(observed: Observed, clock: Clock) -> Iterator[Reading]:
@@ -63,7 +66,7 @@ def read_worker(observed: Observed, clock: Clock) -> Iterator[Reading]:
     yield from _engine(observed)
     yield from _partitions(observed)
     for lane in observed.flow.ledger.lanes.values():
-        yield from _partition(lane, observed.sampler, clock)
+        yield from _partition(lane, observed, clock)
     yield from _group(observed.flow)
     yield from _sinks(observed.flow)
     card = observed.card
@@ -136,14 +139,16 @@ def _partitions(observed: Observed) -> Iterator[Reading]:
     yield Reading(surroundings.IN_FLIGHT_BYTES_LIMIT, (), ledger.memory.limit_bytes)
 
 
-def _partition(lane: Lane, sampler: Sampler, clock: Clock) -> Iterator[Reading]:
+def _partition(lane: Lane, observed: Observed, clock: Clock) -> Iterator[Reading]:
     series = (lane.partition.topic, str(lane.partition.partition))
     head = lane.items[0] if lane.items else None
     # A record that could not be decoded has no timestamp.
     stamped_ms = head.record.timestamp_ms if head else 0
     age_seconds = max(0, clock.unix_ms() - stamped_ms) / 1000 if stamped_ms > 0 else 0.0
-    if (lag_records := sampler.lag_records(lane)) is not None:
+    if (lag_records := observed.sampler.lag_records(lane)) is not None:
         yield Reading(surroundings.LAG, series, lag_records)
+    if (fetched := observed.source.last_fetch(lane.partition)) is not None:
+        yield Reading(surroundings.IN_OPEN_TRANSACTION, series, fetched.end - fetched.readable)
     yield Reading(surroundings.IN_FLIGHT, series, len(lane.items))
     yield Reading(surroundings.UNCOMMITTED, series, lane.uncommitted_records)
     yield Reading(surroundings.OLDEST_AGE, series, age_seconds)

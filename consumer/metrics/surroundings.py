@@ -5,6 +5,7 @@ from consumer.health import Condition, Lifecycle
 from consumer.lane import Hold
 from consumer.metrics.definition import counter, gauge, histogram
 from consumer.metrics.work import DURATION_BUCKETS_SECONDS
+from consumer.unread import Cause
 
 SINKS = ("results", "dead_letters", "redis")
 SUSPICIOUS_CODES = tuple(sorted(code.value for code in SUSPICIOUS))
@@ -92,6 +93,28 @@ MOTIONLESS_LIMIT = gauge(
     "motionless_limit_seconds",
     "The most of it, before the worker is restarted.",
     "health.stuck_seconds.",
+)
+UNREAD = gauge(
+    "partition_unread_seconds",
+    "For how long the partition has nothing in flight and has received nothing although it should. starved: there is "
+    "something that may be read, or its broker answers no fetch; open_transaction: a producer's transaction keeps its "
+    "records from being read. Near 0 while it is read, or there is nothing to read.",
+    "Above scorestream_unread_limit_seconds the worker is unready; ask /readyz.",
+    **PARTITION,
+    cause=tuple(cause.value for cause in Cause),
+)
+UNREAD_LIMIT = gauge(
+    "unread_limit_seconds",
+    "For how long a partition may receive nothing although it should, before the worker is unready.",
+    "health.unread_seconds.",
+)
+IN_OPEN_TRANSACTION = gauge(
+    "partition_open_transaction_records",
+    "Offsets from the last stable one to the high watermark of the partition: what stands in an open transaction, or "
+    "behind one. Lag does not count it.",
+    "Some while producers write in transactions. The same ones for scorestream_unread_limit_seconds: a transaction "
+    "hangs, and nobody reads what is behind it.",
+    **PARTITION,
 )
 IN_FLIGHT_BYTES = gauge(
     "inflight_bytes",
@@ -218,6 +241,9 @@ SECTIONS = {
         HEAD_WAIT,
         MOTIONLESS,
         MOTIONLESS_LIMIT,
+        UNREAD,
+        UNREAD_LIMIT,
+        IN_OPEN_TRANSACTION,
         IN_FLIGHT_BYTES,
         IN_FLIGHT_BYTES_LIMIT,
     ),

@@ -32,7 +32,7 @@ def not_let_in(condition: str) -> dict[str, str]:
     return {
         **both("scorestream_condition", "0x40 1x80", f',condition="{condition}"'),
         **both("scorestream_condition", "0x40 1x80", ',condition="source_refused"'),
-        **both("scorestream_condition", "0x40 1x80", ',condition="commits_refused"'),
+        **both("scorestream_condition", "0x40 1x80", ',condition="commits_unanswered"'),
         **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
         **both("scorestream_partitions_held", "0x40 12x80", ',reason="results_topic"'),
         **both("scorestream_ready", "1x40 0x80"),
@@ -71,6 +71,32 @@ INCIDENTS = (
         "stuck partition",
         {"ScorestreamPartitionStuck": 1},
         {f'scorestream_partition_motionless_seconds{A},topic="score.requests",partition="0"}}': "0x59 61x60"},
+    ),
+    Incident(
+        "a partition that receives nothing",
+        {"ScorestreamPartitionStarved": 1, "ScorestreamNotReady": 1},
+        {
+            f'scorestream_partition_unread_seconds{A}{LAG},cause="starved"}}': "1x40 0+60x80",
+            f"scorestream_ready{A}}}": "1x40 0x80",
+        },
+        labels=('alertname="ScorestreamPartitionStarved",pod="worker-a",topic="score.requests",partition="0"',),
+    ),
+    Incident(
+        "a broker that was frozen for a minute",
+        {},
+        {f'scorestream_partition_unread_seconds{A}{LAG},cause="starved"}}': "1x58 31 0x60"},
+    ),
+    Incident(
+        "a transaction that hangs",
+        {"ScorestreamTransactionOpen": 1},
+        {f'scorestream_partition_unread_seconds{A}{LAG},cause="open_transaction"}}': "0x58 31 91x60"},
+        labels=('alertname="ScorestreamTransactionOpen",pod="worker-a",topic="score.requests",partition="0"',),
+        minutes=59,
+    ),
+    Incident(
+        "a coordinator that is slow",
+        {"ScorestreamCommitsUnanswered": 1},
+        {f'scorestream_condition{A},condition="commits_unanswered"}}': "0x56 1x64"},
     ),
     Incident("nothing is answered", {"ScorestreamNothingAnswered": 1}, NOTHING_ANSWERED),
     Incident(
@@ -260,8 +286,8 @@ INCIDENTS = (
         },
         {
             **both("scorestream_condition", "0x40 1x80", ',condition="broker_away"'),
+            **both("scorestream_condition", "0x40 1x80", ',condition="commits_unanswered"'),
             **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
-            **both("scorestream_condition", "0x40 1x80", ',condition="commits_refused"'),
             **both("scorestream_partitions_held", "0x40 12x80", ',reason="results_topic"'),
             **both("scorestream_ready", "1x40 0x80"),
             **both("scorestream_lag_age_seconds", "5x40 60+60x80"),
@@ -271,6 +297,7 @@ INCIDENTS = (
         "the coordinator is away",
         {"ScorestreamOutOfGroup": 2, "ScorestreamNotReady": 2, "ScorestreamLagUnknown": 2},
         {
+            **both("scorestream_condition", "0x40 1x80", ',condition="commits_unanswered"'),
             **both("scorestream_condition", "0x40 1x80", ',condition="not_a_member"'),
             **both("scorestream_ready", "1x40 0x80"),
             **both("scorestream_lag_age_seconds", "5x40 60+60x80"),

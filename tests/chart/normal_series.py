@@ -1,5 +1,6 @@
 """What two workers export while all is well, a value a minute, in promtool's notation."""
 
+UNREAD = ',topic="score.requests",partition="0"'
 A, B = '{pod="worker-a"', '{pod="worker-b"'
 
 
@@ -19,6 +20,7 @@ NORMAL: dict[str, str] = {
     **both("scorestream_workers", "4x120", ',phase="running"'),
     **both("scorestream_workers", "0x120", ',phase="down"'),
     **both("scorestream_condition", "0x120", ',condition="commits_refused"'),
+    **both("scorestream_condition", "0x120", ',condition="commits_unanswered"'),
     **both("scorestream_condition", "0x120", ',condition="not_a_member"'),
     **both("scorestream_condition", "0x120", ',condition="broker_away"'),
     **both("scorestream_condition", "0x120", ',condition="source_refused"'),
@@ -28,6 +30,9 @@ NORMAL: dict[str, str] = {
     **both("scorestream_partition_lag_records", "100x120", ',topic="score.requests",partition="0"'),
     **both("scorestream_partition_motionless_seconds", "0x120", ',topic="score.requests",partition="0"'),
     **both("scorestream_motionless_limit_seconds", "120x120"),
+    **both("scorestream_partition_unread_seconds", "1x120", UNREAD + ',cause="starved"'),
+    **both("scorestream_partition_unread_seconds", "0 2 1 0x117", UNREAD + ',cause="open_transaction"'),
+    **both("scorestream_unread_limit_seconds", "30x120"),
     **both("scorestream_partitions_held", "0x120", ',reason="redis"'),
     **both("scorestream_partitions_held", "0x120", ',reason="breaker"'),
     **both("scorestream_breaker_open_partitions", "0x120", ',code="internal"'),

@@ -208,7 +208,7 @@ async def test_while_a_commit_is_not_answered_none_follows_and_what_was_given_up
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context["message"]))
     own_kafka.freeze()
     for offset in range(1, 6):
-        with pytest.raises(Unanswered, match="commit: no answer in 0.3 s"):
+        with pytest.raises(Unanswered, match=r"commit: no answer in 0\.3 s"):
             await source.commit({place: offset})
     assert sent == 1
     own_kafka.thaw()

@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 import structlog
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
-from aiokafka.errors import GroupLoadInProgressError
+from aiokafka.errors import GroupAuthorizationFailedError, GroupLoadInProgressError
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
 
+from consumer.adapters import kafka_internals
 from consumer.adapters.kafka_source import KafkaSource
-from consumer.errors import SettingsInvalid
+from consumer.errors import DependencyUnavailable, SettingsInvalid
 from consumer.records import TopicPartition
 from consumer.sections import OffsetReset
 from tests.contract.clusters import BrokerCluster, Receiver
@@ -113,6 +115,52 @@ async def test_what_retention_removes_while_its_partition_waits_is_counted(clust
     assert source.hindrances() == {}
 
 
+async def refuse_commits(_offsets: object) -> None:
+    raise GroupAuthorizationFailedError
+
+
+@pytest.mark.parametrize("reset", [OffsetReset.EARLIEST, OffsetReset.LATEST])
+async def test_a_worker_whose_commits_were_never_taken_goes_on_where_it_was_when_it_is_assigned_again(
+    cluster: BrokerCluster, reset: OffsetReset
+) -> None:
+    """The group has no offset, but the worker knows: what came meanwhile is jumped over by no policy."""
+    place = with_reset(cluster, reset)
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 1)
+    await fetch_until(source, receiver, lambda: place in receiver.next_offsets)
+    await cluster.publish(0, [b"%d" % number for number in range(6)])
+    await fetch_until(source, receiver, lambda: len(receiver.records) == 6)
+    source._consumer.commit = refuse_commits
+    with pytest.raises(DependencyUnavailable, match="GroupAuthorizationFailed"):
+        await source.commit({place: 2})
+    kafka_internals.rejoin(source._consumer)
+    await fetch_until(source, receiver, lambda: len(receiver.records) == 10)
+    assert receiver.values[place][6:] == [b"2", b"3", b"4", b"5"]
+    assert source.skipped_records == 0
+
+
+async def test_what_retention_removes_of_a_group_without_an_offset_is_lost_from_where_its_worker_was(
+    cluster: BrokerCluster,
+) -> None:
+    """And counted once; what was gone before it began is not its loss."""
+    await cluster.publish(0, [b"%d" % number for number in range(10)])
+    await delete_records(cluster, 1)
+    place = with_reset(cluster, OffsetReset.EARLIEST)
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 1)
+    await fetch_until(source, receiver, lambda: len(receiver.records) == 9)
+    assert source.skipped_records == 0
+    source._consumer.commit = refuse_commits
+    with pytest.raises(DependencyUnavailable, match="GroupAuthorizationFailed"):
+        await source.commit({place: 3})
+    await delete_records(cluster, 8)
+    for turn in (1, 2):
+        kafka_internals.rejoin(source._consumer)
+        await fetch_until(source, receiver, lambda: len(receiver.records) == 9 + 2 * turn)  # noqa: B023
+        assert receiver.values[place][-2:] == [b"8", b"9"]
+        assert source.skipped_records == 5
+
+
 async def test_without_a_policy_a_loss_ends_the_process_and_names_the_offsets(cluster: BrokerCluster) -> None:
     await cluster.publish(0, [b"x"] * 10)
     await committed_then_left(cluster, 3)
@@ -175,6 +223,26 @@ async def test_a_log_that_lost_its_end_under_a_member_begins_with_a_new_assignme
     assert receiver.values[place] == [b"a", b"b"] * 2
     assert receiver.revocations == 1
     assert receiver.out_of_turn == []
+
+
+async def test_what_an_open_transaction_keeps_from_being_read_is_told_until_it_ends(cluster: BrokerCluster) -> None:
+    """Plain records behind it wait with it; the lag up to the last stable offset is 0."""
+    place = TopicPartition(cluster.topic, 0)
+    await cluster.publish(0, [b"before"])
+    source, receiver = cluster.source(), Receiver()
+    await joined(source, receiver, 1)
+    await fetch_until(source, receiver, lambda: len(receiver.records) == 1)
+    servers = cluster.kafka.bootstrap_servers
+    async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=cluster.topic) as producer:
+        await producer.begin_transaction()
+        await (await producer.send(cluster.topic, b"in it", partition=0))
+        await cluster.publish(0, [b"behind"] * 2)
+        await fetch_until(source, receiver, lambda: (source.last_fetch(place) or (0, 0, 0))[1:] == (1, 4))
+        assert await source.end_offsets() == {place: 1}
+        assert len(receiver.records) == 1
+        await producer.commit_transaction()
+    await fetch_until(source, receiver, lambda: (source.last_fetch(place) or (0, 0, 0))[1:] == (5, 5))
+    assert receiver.values[place] == [b"before", b"in it", b"behind", b"behind"]
 
 
 async def test_a_coordinator_that_is_loading_has_not_forgotten_the_groups_offsets(cluster: BrokerCluster) -> None:

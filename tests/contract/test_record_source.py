@@ -9,7 +9,7 @@ import pytest
 
 from consumer.errors import PartitionLost
 from consumer.interfaces import RecordSource
-from consumer.records import TopicPartition
+from consumer.records import Fetched, TopicPartition
 from tests.contract.clusters import Receiver
 from tests.contract.conftest import MakeCluster
 from tests.services.process import wait_until
@@ -112,6 +112,29 @@ async def test_the_position_moves_over_offsets_that_hold_no_record(new_cluster: 
     await joined(source, receiver, 1)
     await fetch_until(source, receiver, lambda: receiver.next_offsets.get(place) == 6)
     assert receiver.values[place] == [b"a", b"b"]
+
+
+async def test_what_the_broker_said_last_is_the_end_of_the_log_and_is_said_again_and_again(
+    new_cluster: MakeCluster,
+) -> None:
+    cluster = await new_cluster(1)
+    await cluster.publish(0, [b"a"] * 5)
+    await cluster.publish_aborted(0)
+    source, receiver = cluster.source(), Receiver()
+    place = TopicPartition(cluster.topic, 0)
+    await joined(source, receiver, 1)
+    await fetch_until(source, receiver, lambda: receiver.next_offsets.get(place) == 7)
+    await fetch_until(source, receiver, lambda: said_last(source, place)[1:] == (7, 7))
+    before = said_last(source, place)
+    await fetch_until(source, receiver, lambda: said_last(source, place).answered_ms > before.answered_ms)
+    await source.leave()
+    assert source.last_fetch(TopicPartition(cluster.topic, 1)) is None
+
+
+def said_last(source: RecordSource, place: TopicPartition) -> Fetched:
+    fetched = source.last_fetch(place)
+    assert fetched is not None
+    return fetched
 
 
 async def test_a_new_partition_tells_its_position_before_any_record(new_cluster: MakeCluster) -> None:

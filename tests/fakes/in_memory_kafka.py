@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from consumer.errors import DependencyUnavailable, PartitionLost
 from consumer.interfaces import Receive
-from consumer.records import Message, SourceRecord, TopicPartition
+from consumer.records import Fetched, Message, SourceRecord, TopicPartition
 from schemas.headers import SOURCE_PARTITION
 
 Listener = Callable[[frozenset[TopicPartition]], Awaitable[None]]
@@ -114,6 +114,12 @@ class InMemorySource:
 
     def counted_in(self) -> bool:
         return self in self._group.members
+
+    def last_fetch(self, partition: TopicPartition) -> Fetched | None:
+        if partition not in self._told:
+            return None
+        end = self._group.topic.next_offsets[partition.partition]
+        return Fetched(round(time.time() * 1000), end, end)
 
     async def fetch(self, room: Mapping[TopicPartition, int], receive: Receive, wait_seconds: float) -> int:
         if self._listener_failure is not None:

@@ -84,6 +84,14 @@ class Hold(Fault):
         self.released = asyncio.Event()
 
 
+class Delay(Fault):
+    """Keeps each that it strikes, and what comes behind it, for so many seconds."""
+
+    def __init__(self, api: Api, mentions: str, seconds: float) -> None:
+        super().__init__(api, mentions, inf)
+        self.seconds = seconds
+
+
 class Refusal(Fault):
     """The broker refuses what it strikes, with this error."""
 
@@ -131,6 +139,16 @@ class KafkaProxy:
             self._faults.remove(hold)
             hold.released.set()
 
+    @contextmanager
+    def delay(self, api: Api, mentions: str, seconds: float) -> Iterator[Delay]:
+        """Requests that match reach the broker so many seconds late, one after the other, while this lasts."""
+        delay = Delay(api, mentions, seconds)
+        self._faults.append(delay)
+        try:
+            yield delay
+        finally:
+            self._faults.remove(delay)
+
     def refuse_commit(self, error: type[KafkaError], group: str, times: int = 1) -> Refusal:
         """The group's next offset commits are refused; nothing of them is committed."""
         refusal = Refusal(error, group, times)
@@ -175,6 +193,8 @@ class KafkaProxy:
             fault = next((one for one in self._faults if one.strikes(request)), None)
             if isinstance(fault, Hold):
                 await fault.released.wait()
+            if isinstance(fault, Delay):
+                await asyncio.sleep(fault.seconds)
             asked[request.correlation_id] = (request, fault)
             await _write_frame(to_broker, _commit_of_nothing(request) if isinstance(fault, Refusal) else request.frame)
 

@@ -11,6 +11,7 @@ from producer_tools.connections.settings import KafkaSecurity, SaslMechanism, Se
 from scripts.kafka import environment, prepare
 from tests.services.certificates import Authority
 from tests.services.kafka import KafkaNode
+from tests.services.kafka_proxy import KafkaProxy
 from tests.services.process import free_port
 
 USER, PASSWORD = "worker", "worker-secret"
@@ -25,12 +26,15 @@ class SecuredKafka(KafkaNode):
     """Beside the open listener, which is the administrator's, one for each protocol that asks for something.
 
     It knows one user by password and by token, others by PLAIN, and whoever has a certificate of `authority`. Its own
-    certificate is for the name localhost alone. What is not allowed by a rule is forbidden.
+    certificate is for the name localhost alone. What is not allowed by a rule is forbidden. Who comes through `proxy`,
+    which somebody has to run, is the administrator, too.
     """
 
     def __init__(self, folder: Path, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(folder)
-        self.port = free_port(count=_OWN_LISTENERS + len(LISTENERS))
+        self.port = free_port(count=_OWN_LISTENERS + len(LISTENERS) + 2)
+        self._proxied_port = self.port + _OWN_LISTENERS + len(LISTENERS)
+        self.proxy = KafkaProxy(self._proxied_port + 1, self._proxied_port)
         self.authority = Authority(folder / "certificates")
         self.properties = self._security() | dict(properties or {})
 
@@ -67,13 +71,17 @@ class SecuredKafka(KafkaNode):
         ports = dict(zip(LISTENERS, range(self.port + _OWN_LISTENERS, self.port + 9), strict=False))
         also = [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
         advertised = [f"{name}://localhost:{port}" for name, port in ports.items()]
+        also.append(f"PROXIED://127.0.0.1:{self._proxied_port}")
+        advertised.append(f"PROXIED://{self.proxy.address}")
         names = ["PLAINTEXT", *LISTENERS]
         return {
             "listeners": ",".join(
                 [f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://127.0.0.1:{self.port + 1}", *also]
             ),
             "advertised.listeners": ",".join([f"PLAINTEXT://127.0.0.1:{self.port}", *advertised]),
-            "listener.security.protocol.map": ",".join([f"{name}:{name}" for name in names] + ["CONTROLLER:PLAINTEXT"]),
+            "listener.security.protocol.map": ",".join(
+                [f"{name}:{name}" for name in names] + ["CONTROLLER:PLAINTEXT", "PROXIED:PLAINTEXT"]
+            ),
             "inter.broker.listener.name": "PLAINTEXT",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(own.pem_file),

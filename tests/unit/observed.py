@@ -7,12 +7,13 @@ from consumer.errors import Hindrance
 from consumer.fence import Uncommitted
 from consumer.health import Condition, Health, Lifecycle, Watched
 from consumer.lane import Lane
-from consumer.records import Outcome, SourceRecord, Standing, TopicPartition
+from consumer.records import Fetched, Outcome, SourceRecord, Standing, TopicPartition
 from consumer.sections import BreakerSettings, HealthSettings
 from consumer.windows import MemoryBudget
 from schemas.errors import ErrorCode
 
 STUCK_SECONDS = 10
+UNREAD_SECONDS = 30
 REBALANCE_TIMEOUT_SECONDS = 30
 PLACE = TopicPartition("requests", 3)
 ANSWER = Outcome(result=None, code=ErrorCode.EXPIRED)
@@ -30,10 +31,16 @@ class Observed:
     engine_restarting: bool = False
     in_engine: set[object] = field(default_factory=set)
     lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
+    fetched: dict[TopicPartition, Fetched] = field(default_factory=dict)
+    answering: bool = True
+    """Whether the broker answers fetches, with what it said last."""
+    memory: MemoryBudget = field(default_factory=lambda: MemoryBudget(10**9, 1.0))
 
     def __post_init__(self) -> None:
         self.health = Health(
-            HealthSettings(stuck_seconds=STUCK_SECONDS, loop_lag_seconds=5), REBALANCE_TIMEOUT_SECONDS, self.now
+            HealthSettings(stuck_seconds=STUCK_SECONDS, loop_lag_seconds=5, unread_seconds=UNREAD_SECONDS),
+            REBALANCE_TIMEOUT_SECONDS,
+            self.now,
         )
         self.health.watched = Watched(
             self.lanes,
@@ -43,6 +50,7 @@ class Observed:
             lambda: self.uncommitted,
             lambda: self.engine_restarting,
             lambda: self.in_engine,
+            self.fetched.get,
         )
         self.health.lifecycle = Lifecycle.RUNNING
         self.pass_time(1)
@@ -51,6 +59,8 @@ class Observed:
         """Second by second, as the watchdog looks."""
         for _ in range(seconds):
             self.now += 1
+            for partition, fetched in self.fetched.items() if self.answering else ():
+                self.fetched[partition] = fetched._replace(answered_ms=round(1000 * self.now))
             self.health.look(self.now)
 
     def not_live(self) -> set[Condition]:
@@ -60,9 +70,15 @@ class Observed:
         return {reason.condition for reason in self.health.not_ready(self.now)}
 
     def assign(self, partition: TopicPartition = PLACE) -> Lane:
-        lane = Lane(partition, MemoryBudget(10**9, 1.0), Breaker(BreakerSettings()))
+        lane = Lane(partition, self.memory, Breaker(BreakerSettings()))
         self.lanes[partition] = lane
+        lane.receive((), 0, 0.0)
+        self.answer(0, 0, partition)
         return lane
+
+    def answer(self, readable: int, end: int, partition: TopicPartition = PLACE) -> None:
+        """What the broker says from now on, whenever the partition is fetched."""
+        self.fetched[partition] = Fetched(round(1000 * self.now), readable, end)
 
 
 def receive(lane: Lane, count: int) -> None:

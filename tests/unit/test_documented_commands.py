@@ -39,7 +39,10 @@ def test_it_is_said_how_each_tool_of_the_runbook_is_given_credentials() -> None:
         for where, command in commands(pattern)
         if where.startswith(pages)
     }
-    assert used == {"kafka-consumer-groups.sh", "kafka-acls.sh", "kcat", "redis-cli"}
+    assert used == {
+        *("kafka-consumer-groups.sh", "kafka-acls.sh", "kafka-transactions.sh", "kafka-topics.sh", "kafka-configs.sh"),
+        *("kcat", "redis-cli"),
+    }
     runbook, secure = ((ROOT / "docs" / name).read_text() for name in ("operate.md", "secure.md"))
     for told in (runbook.split("**Credentials.**")[1].split("**")[0], secure.split("## The tools of others")[1]):
         assert [tool for tool in used if f"`{tool}`" not in told] == []

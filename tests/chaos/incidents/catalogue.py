@@ -40,6 +40,8 @@ SLOW_ENGINE: dict[str, object] = {
 }
 """40 requests a second, however busy the machine is."""
 
+SOON_UNREAD: dict[str, object] = {"health.unread_seconds": 5}
+
 CATALOGUE = (
     Incident(
         name="redis-away",
@@ -138,6 +140,35 @@ CATALOGUE = (
         labels=(("condition", "source_refused"),),
         named=("ACL",),
         ready=("source_refused",),
+    ),
+    Incident(
+        name="partition-starved",
+        strike=strikes.fetches_unanswered,
+        alerts=("ScorestreamPartitionStarved",),
+        beside=SYMPTOMS,
+        labels=(("partition", "0"),),
+        named=("its broker answers no fetch", "that broker hangs"),
+        ready=("lane_starved",),
+        setting=Setting(credentials=Credentials.NONE, settings=SOON_UNREAD),
+    ),
+    Incident(
+        name="transaction-open",
+        strike=strikes.transaction_open,
+        alerts=("ScorestreamTransactionOpen",),
+        beside=SYMPTOMS,
+        labels=(("partition", "0"),),
+        named=("find-hanging", "last stable offset"),
+        ready=("transaction_open",),
+        setting=Setting(settings=SOON_UNREAD),
+    ),
+    Incident(
+        name="coordinator-slow",
+        strike=strikes.commits_slow,
+        alerts=("ScorestreamCommitsUnanswered",),
+        beside=SYMPTOMS,
+        named=("no refusal", "COORDINATOR"),
+        ready=("commits_unanswered",),
+        setting=Setting(credentials=Credentials.NONE),
     ),
     Incident(
         name="stuck-partition",

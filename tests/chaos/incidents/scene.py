@@ -59,6 +59,8 @@ class Credentials(Enum):
     """From a file, by SCRAM."""
     TOKEN = auto()
     """From an OpenID provider."""
+    NONE = auto()
+    """Through the proxy, on which one kind of request can fail alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,8 @@ class Scene:
             return False  # Prometheus did not answer in time
 
     def _security(self, credentials: Credentials) -> dict[str, object]:
+        if credentials is Credentials.NONE:
+            return {"kafka.bootstrap_servers": self.kafka.proxy.address}
         common = {
             "kafka.bootstrap_servers": self.kafka.address(SecurityProtocol.SASL_SSL),
             "kafka.security.protocol": SecurityProtocol.SASL_SSL.value,
@@ -207,7 +211,8 @@ async def serving(folder: Path) -> AsyncIterator[Servers]:
     own = kafka.authority.sign("provider", ("localhost",))
     try:
         await asyncio.gather(kafka.start(), redis.start())
-        async with TokenServer(CLIENT, CLIENT_SECRET, unsigned_token, TOKEN_SECONDS, own) as tokens:
+        tokens = TokenServer(CLIENT, CLIENT_SECRET, unsigned_token, TOKEN_SECONDS, own)
+        async with tokens, kafka.proxy:
             yield Servers(kafka, redis, tokens)
     finally:
         await asyncio.gather(kafka.kill(), redis.kill())

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from redis.asyncio import Redis
 
@@ -13,10 +13,13 @@ from producer_tools.connections.kafka import Brokers
 from producer_tools.connections.settings import SaslMechanism
 from producer_tools.kafka import open_publisher
 from tests.chaos.deployment import under_load
-from tests.chaos.incidents.scene import Scene
+from tests.chaos.incidents.scene import SETTINGS, Scene
 from tests.chaos.load import POISON, Mix
 from tests.services.acls import GROUP, READ, TOPIC, WRITE, Rules
+from tests.services.kafka_proxy import Api
 from tests.services.secured_kafka import PASSWORD, unsigned_token
+
+COMMIT_SECONDS = 1.5 * float(str(SETTINGS["commit.timeout_seconds"]))
 
 Strike = Callable[[Scene], AbstractAsyncContextManager[None]]
 
@@ -127,6 +130,32 @@ async def provider_away(scene: Scene) -> AsyncIterator[None]:
         yield
     finally:
         scene.tokens.give = unsigned_token
+
+
+@asynccontextmanager
+async def fetches_unanswered(scene: Scene) -> AsyncIterator[None]:
+    """Everything else is answered: the worker stays a member."""
+    with scene.kafka.proxy.hold(Api.FETCH, scene.place.topics.requests):
+        yield
+
+
+@asynccontextmanager
+async def commits_slow(scene: Scene) -> AsyncIterator[None]:
+    """Each takes longer than the worker waits for it, and far less than a session."""
+    with scene.kafka.proxy.delay(Api.OFFSET_COMMIT, scene.place.name, COMMIT_SECONDS):
+        yield
+
+
+@asynccontextmanager
+async def transaction_open(scene: Scene) -> AsyncIterator[None]:
+    """A producer's, on partition 0; the usual requests come behind it. Then its coordinator aborts it."""
+    servers, name = scene.place.bootstrap_servers, scene.place.name
+    producer = AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name, transaction_timeout_ms=600_000)
+    async with producer:
+        await producer.begin_transaction()
+        await (await producer.send(scene.place.topics.requests, request("in a transaction"), partition=0))
+        yield
+        await producer.abort_transaction()
 
 
 # ------------------------------------------------------------------------------------------------ requests

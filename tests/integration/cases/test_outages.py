@@ -82,6 +82,34 @@ async def test_a_worker_whose_broker_is_gone_leaves_within_its_budget(
     assert "did not leave the group" in said["stopped"]["reason"]
 
 
+async def test_commits_that_are_never_answered_are_one_on_its_way_and_nothing_that_nobody_retrieves(
+    make_case: MakeCase, kafka_proxy: KafkaProxy, free_port: int
+):
+    """For longer than the request timeout, so that what was on its way fails. It is no refusal, and told as such."""
+    patient = {"kafka.session_timeout_seconds": 4 * SESSION_SECONDS, "health.port": free_port}
+    case = await make_case(1, settings=IMPATIENT | patient | {"kafka.bootstrap_servers": kafka_proxy.address})
+    worker, probe = await case.started(), Probe(free_port)
+    await case.publish(requests(5))
+    await case.until_all_committed()
+    commits = kafka_proxy.requests[Api.OFFSET_COMMIT]
+    with kafka_proxy.hold(Api.OFFSET_COMMIT, case.place.name) as silent:
+        await case.publish(requests(5, first=5))
+        await silent.struck.wait()
+        await probe.until("/readyz", lambda answer: answer.conditions == {"commits_unanswered"}, "named as what it is")
+        await asyncio.sleep(REQUEST_TIMEOUT_SECONDS + 2)
+    held = kafka_proxy.requests[Api.OFFSET_COMMIT] - commits
+    assert held <= 2, "one until the request timeout, and one since"
+    await case.publish(requests(5, first=10))
+    await case.until_all_committed()
+    await probe.until_ready()
+    assert await worker.stop() == 0
+    assert "never retrieved" not in worker.log.read_text()
+    events = [event.get("event") for event in worker.events()]
+    assert "commit not answered" in events
+    assert "commit refused" not in events
+    await case.verified()
+
+
 async def test_texts_that_take_long_to_tokenise_cost_neither_the_membership_nor_the_event_loop(
     make_case: MakeCase, kafka_proxy: KafkaProxy, free_port: int
 ):

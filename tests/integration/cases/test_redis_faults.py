@@ -77,6 +77,8 @@ async def test_a_frozen_redis_costs_no_membership_and_no_key_gets_the_result_of_
     worker.send(signal.SIGTERM)
     assert await worker.wait(DRAIN_SECONDS + 5) == 0
     own_redis.thaw()
+    [said] = [event for event in worker.events() if event.get("event") == "given back"]
+    assert (said["level"], said["how"], said["unfinished_records"]) == ("warning", "unfinished", 100)
 
 
 async def test_in_best_effort_a_frozen_redis_does_not_slow_the_results(make_case: MakeCase, own_redis: RedisNode):
