@@ -102,6 +102,8 @@ def run_tool(work: Coroutine[object, object, None], *, interrupted: ExitCode = E
     from aiokafka.errors import KafkaError  # noqa: PLC0415 - keeps `--help` light
     from redis.exceptions import RedisError  # noqa: PLC0415 - keeps `--help` light
 
+    from producer_tools.connections.redis_refusal import words_of  # noqa: PLC0415 - keeps `--help` light
+
     # Until here Ctrl-C ended the process at once; from here on there is something to put in order.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if logging.lastResort is not None:
@@ -116,7 +118,7 @@ def run_tool(work: Coroutine[object, object, None], *, interrupted: ExitCode = E
         # As `head` ends it: the reader has what it wanted.
         discard_stdout()
     except (ToolFailure, KafkaError, RedisError, OSError) as failure:
-        say(f"error: {failure}")
+        say(f"error: {words_of(failure) if isinstance(failure, RedisError) else failure}")
         raise typer.Exit(ExitCode.FAILURE) from None
 
 

@@ -9,13 +9,13 @@ User and password may stand before the hosts; those of the Sentinels after them:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterNode, RedisCluster
-from redis.asyncio.connection import Connection, ConnectionPool, parse_url
+from redis.asyncio.connection import Connection, ConnectionPool, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
 from redis.backoff import NoBackoff
@@ -23,6 +23,7 @@ from redis.credentials import CredentialProvider
 
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.passwords import password_of
+from producer_tools.connections.redis_url import RedisUrl
 from producer_tools.connections.settings import RedisSecurity
 from producer_tools.connections.tls import RenewedContext
 
@@ -30,8 +31,11 @@ RedisClient = Redis | RedisCluster
 
 OPEN = RedisSecurity()
 """Nothing beside what stands in the URL."""
-SCHEMES = "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
-_DEFAULT_PORTS = {"sentinel": 26379, "cluster": 6379}
+_PROTOCOL = 2
+"""Every Redis and every proxy speaks RESP2. For RESP3 a client says HELLO, with the password in it, which those before
+Redis 6 and some proxies do not know, and their refusal repeats it. Nothing here needs RESP3."""
+_USER = "default"
+"""Whose password it is that comes without a user. Named, the password is also taken by a server that asks for none."""
 _PART_OF_TIMEOUT = 1 / 3
 """What one of several servers may take, so that another can be asked before the time is over."""
 
@@ -45,106 +49,80 @@ class RedisServer:
 
     @property
     def place(self) -> str:
-        """The URL's hosts, or its socket, without credentials."""
-        parts = urlsplit(self.url)
-        return parts.netloc.rpartition("@")[2] or parts.path
+        """The URL's hosts, or its socket, without credentials. Raises Unusable."""
+        return RedisUrl.read(self.url).place
 
     def connect(self, timeout_seconds: float) -> RedisClient:
         """A client, which connects when it is first used; retries are the caller's, save those that find a new master.
 
         `timeout_seconds`: of connecting, and of one answer. Raises Unusable for a URL that is none, or files.
         """
-        scheme, _, kind = urlsplit(self.url).scheme.partition("+")
-        if kind not in {"", *_DEFAULT_PORTS} or (kind and scheme not in {"redis", "rediss"}):
-            raise Unusable(f"the URL's scheme is not one of {SCHEMES}")
-        if kind == "sentinel":
-            return self._of_sentinels(timeout_seconds)
-        if kind == "cluster":
-            return self._of_cluster(timeout_seconds)
-        return self._of_one(timeout_seconds)
+        url = RedisUrl.read(self.url)
+        if url.kind == "sentinel":
+            return self._of_sentinels(url, timeout_seconds)
+        if url.kind == "cluster":
+            return self._of_cluster(url, timeout_seconds)
+        return self._of_one(url, timeout_seconds)
 
-    def _of_one(self, timeout_seconds: float) -> Redis:
-        options = self._options(self.url) | _timeouts(timeout_seconds)
-        plain = options.pop("connection_class", Connection)
-        tls = self._tls()
+    def _of_one(self, url: RedisUrl, timeout_seconds: float) -> Redis:
+        options = self._options(url) | _timeouts(timeout_seconds)
+        tls = self._tls(url)
+        if url.socket:
+            socket = UnixDomainSocketConnection
+            return Redis.from_pool(ConnectionPool(connection_class=socket, path=url.socket, **options))
+        kind: type[Connection] = Connection
         if tls is not None:
-            plain, options["tls"] = TlsConnection, tls
-        return Redis.from_pool(ConnectionPool(connection_class=plain, **options))
+            kind, options["tls"] = TlsConnection, tls
+        ((host, port),) = url.hosts
+        return Redis.from_pool(ConnectionPool(connection_class=kind, host=host, port=port, **options))
 
-    def _of_sentinels(self, timeout_seconds: float) -> Redis:
-        service, _, database = urlsplit(self.url).path.strip("/").partition("/")
-        if not service:
-            raise Unusable("the URL names no service: write redis+sentinel://host:26379,host:26379/SERVICE/0")
-        options = self._options(self._of_first_host(database)) | _timeouts(timeout_seconds)
-        asked = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
-        asked |= _timeouts(timeout_seconds * _PART_OF_TIMEOUT)
+    def _of_sentinels(self, url: RedisUrl, timeout_seconds: float) -> Redis:
+        options = self._options(url) | _timeouts(timeout_seconds)
+        asked = _authentication(url.asked) | {"protocol": _PROTOCOL} | _timeouts(timeout_seconds * _PART_OF_TIMEOUT)
         managed: type[Connection] = SentinelManagedConnection
         ask: type[Connection] = Connection
-        tls = self._tls()
+        tls = self._tls(url)
         if tls is not None:
             managed, ask = _TlsSentinelManagedConnection, TlsConnection
             options["tls"] = asked["tls"] = tls
         manager = Sentinel([])  # type: ignore[no-untyped-call]
         manager.sentinels = [
             Redis.from_pool(ConnectionPool(connection_class=ask, host=host, port=port, **asked))
-            for host, port in self._hosts("sentinel")
+            for host, port in url.hosts
         ]
         pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
-            service, manager, connection_class=managed, **options
+            url.service, manager, connection_class=managed, **options
         )
         return _OfSentinels(pool, manager)
 
-    def _of_cluster(self, timeout_seconds: float) -> RedisCluster:
-        options = self._options(self._of_first_host(urlsplit(self.url).path.strip("/")))
-        if options.pop("db", 0):
-            raise Unusable("the URL names a database: a cluster has number 0 only")
-        for name in ("host", "port", "connection_class"):
-            options.pop(name, None)
+    def _of_cluster(self, url: RedisUrl, timeout_seconds: float) -> RedisCluster:
+        options = self._options(url)
+        options.pop("db")
         timeouts = _timeouts(timeout_seconds * _PART_OF_TIMEOUT)
         # The second try is the one that asks the cluster anew who has what.
         timeouts["retry"] = Retry(NoBackoff(), 1)
-        nodes = [ClusterNode(host, port) for host, port in self._hosts("cluster")]
-        tls = self._tls()
+        nodes = [ClusterNode(host, port) for host, port in url.hosts]
+        tls = self._tls(url)
         if tls is None:
             return RedisCluster(startup_nodes=nodes, **options, **timeouts)
         return _TlsCluster(tls, startup_nodes=nodes, **options, **timeouts)
 
-    def _options(self, url: str) -> dict[str, Any]:
-        """What stands in a URL of one server, with this server's credentials."""
-        try:
-            options = cast("dict[str, Any]", dict(parse_url(url)))
-        except ValueError as error:
-            raise Unusable(str(error)) from error
-        if odd := sorted(name for name in options if name.startswith("ssl_")):
-            raise Unusable(f"the URL has {', '.join(odd)}: set the files and check_hostname in redis.security instead")
+    def _options(self, url: RedisUrl) -> dict[str, Any]:
+        """Of each connection, with this server's credentials."""
+        options = {**url.options, "db": url.database, "protocol": _PROTOCOL}
         security = self.security
         if security.username or security.password or security.password_file:
             if "password" in options or "username" in options:
                 raise Unusable("the URL has credentials, and redis.security too: leave one out")
-            options["credential_provider"] = _Credentials(security)
-        return options
+            return {**options, "credential_provider": _Credentials(security)}
+        return options | _authentication(options)
 
-    def _of_first_host(self, database: str) -> str:
-        """The URL with one host in place of many: for what stands around them."""
-        parts = urlsplit(self.url)
-        user, at, hosts = parts.netloc.rpartition("@")
-        return f"redis://{user}{at}{hosts.split(',')[0]}/{database}?{parts.query}"
-
-    def _hosts(self, kind: str) -> list[tuple[str, int]]:
-        netloc = urlsplit(self.url).netloc.rpartition("@")[2]
-        try:
-            found = [urlsplit(f"//{one}") for one in netloc.split(",")]
-            return [(str(one.hostname), one.port or _DEFAULT_PORTS[kind]) for one in found]
-        except ValueError as error:
-            raise Unusable(f"the URL's hosts are {netloc}: {error}") from error
-
-    def _tls(self) -> RenewedContext | None:
-        encrypted = self.url.startswith("rediss")
-        if not encrypted and (self.security.ca_file or self.security.certificate_file):
+    def _tls(self, url: RedisUrl) -> RenewedContext | None:
+        if not url.encrypted and (self.security.ca_file or self.security.certificate_file):
             raise Unusable(
                 "redis.security names certificates, and the URL does not encrypt: write rediss in place of redis"
             )
-        return RenewedContext(self.security) if encrypted else None
+        return RenewedContext(self.security) if url.encrypted else None
 
 
 class TlsConnection(Connection):
@@ -192,16 +170,23 @@ class _Credentials(CredentialProvider):
 
     def __init__(self, security: RedisSecurity) -> None:
         """Raises Unusable."""
-        self._username = security.username
+        self._username = security.username or _USER
         self._password = password_of(security)
 
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        """A password, or a user and one."""
-        return (self._username, self._password()) if self._username else (self._password(),)
+    def get_credentials(self) -> tuple[str, str]:
+        """User and password."""
+        return self._username, self._password()
 
-    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+    async def get_credentials_async(self) -> tuple[str, str]:
         """The same: nothing is waited for."""
         return self.get_credentials()
+
+
+def _authentication(given: Mapping[str, Any]) -> dict[str, Any]:
+    """User and password of what is given."""
+    if "password" not in given:
+        return {name: given[name] for name in given if name == "username"}
+    return {"username": given.get("username", _USER), "password": given["password"]}
 
 
 def _timeouts(timeout_seconds: float) -> dict[str, Any]:

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Iterator
 
 from redis.asyncio.sentinel import MasterNotFoundError
+from redis.exceptions import AuthenticationError
 
 from producer_tools.connections.redis import RedisServer
 from producer_tools.connections.refusal import Refusal, distrusted
 
 
+def not_let_in(error: Exception) -> bool:
+    """Whether Redis wants to know who comes, or does not know him.
+
+    Of a long command on a connection without a user it says so as of a fault in the protocol, and closes it.
+    """
+    return isinstance(error, AuthenticationError) or "Protocol error: unauthenticated" in str(error)
+
+
+def words_of(error: Exception) -> str:
+    """What Redis, or its client, said. Of a command that Redis does not know it repeats the arguments: a password."""
+    if not_let_in(error) and not isinstance(error, AuthenticationError):
+        return "Authentication required."
+    return re.split(r",? with args beginning with", str(error), maxsplit=1)[0]
+
+
+def unknown_command(error: Exception) -> str | None:
+    """Which command Redis, or a proxy in front of it, does not know, if that is what it says."""
+    found = re.match(r"unknown command ['`]?([\w|]+)", str(error).removeprefix("ERR "), re.IGNORECASE)
+    return found[1].upper() if found else None
+
+
 def why_refused(error: Exception, server: RedisServer, timeout_seconds: float) -> Refusal:
     """What happened, and what to do."""
-    said = str(error) or f"no answer in {timeout_seconds:g} s"
+    said = words_of(error) or f"no answer in {timeout_seconds:g} s"
     fix = "start Redis, or set redis.url to where it listens"
     causes = list(_causes(error))
     for cause in causes:

@@ -50,7 +50,7 @@ class RedisNode(ServerProcess):
 
 async def check_ping(url: str) -> None:
     """PING. Raises redis.RedisError while it does not answer."""
-    client = redis.asyncio.Redis.from_url(url, socket_timeout=2)
+    client = redis.asyncio.Redis.from_url(url, socket_timeout=2, protocol=2)
     try:
         await client.ping()
     finally:
