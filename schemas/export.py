@@ -35,6 +35,17 @@ _SOURCE_HEADERS = {
 }
 
 
+_CACHE = (
+    "Redis. The key of this name, redis.prefix and the id, holds the newest result of that id: the bytes of the "
+    "results topic, with the request's ttl_seconds. Reading consumes nothing. After each write, also one that was "
+    "refused, its status is published on the channel of this name: a hint, at most once. Subscribe, then GET, then "
+    "wait. A write is refused, and what is there stays: where both are of one topic and partition, when what is there "
+    "has the higher offset and a record timestamp that is equal or later; where they are of different ones, when what "
+    "is there has the later record timestamp (of two equal ones, the last write stands); where both are of one record, "
+    "when what is there is ok and the write is an error. A replay with --force is never refused."
+)
+
+
 class _Untitled(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         del schema
@@ -116,7 +127,7 @@ def dead_letter_headers_schema() -> Schema:
 
 
 def asyncapi_document() -> Schema:
-    """The worker's three topics."""
+    """The worker's three topics, and the channels and keys of Redis."""
     request = _json_payload("json/request.schema.json")
     result = _json_payload("json/result.schema.json")
     carried = {
@@ -139,11 +150,24 @@ def asyncapi_document() -> Schema:
             "requests": _channel("score.requests", "ScoringRequest", request, carried),
             "results": _channel("score.results", "ScoreResult", result, result_headers_schema()),
             "deadLetters": _channel("score.dead", "DeadLetter", letter, letter_headers),
+            "cache": {
+                "address": "score:{id}",
+                "description": _CACHE,
+                "parameters": {"id": {"description": "The request's id."}},
+                "messages": {
+                    "Status": {
+                        "name": "Status",
+                        "contentType": "text/plain",
+                        "payload": {"type": "string", "enum": ["ok", "error"]},
+                    }
+                },
+            },
         },
         "operations": {
             "score": {"action": "receive", "channel": {"$ref": "#/channels/requests"}},
             "answer": {"action": "send", "channel": {"$ref": "#/channels/results"}},
             "refuse": {"action": "send", "channel": {"$ref": "#/channels/deadLetters"}},
+            "notify": {"action": "send", "channel": {"$ref": "#/channels/cache"}},
         },
     }
 

@@ -4,6 +4,10 @@
 -- ARGV[1]: PUBLISH, SPUBLISH or OFF; then per key the value and, as one argument because every argument costs its
 -- encoding: "status ttl_seconds force partition offset timestamp_ms topic"; force is 1 to override the fence, else 0.
 --
+-- The fence is the contract's (schemas/asyncapi.yaml, `cache`). What is there stays where it is of the same topic and
+-- partition with a higher offset and an equal or later record timestamp, of another place with a later one, or an ok of
+-- the same record that would get an error.
+--
 -- A value begins with {"schema":N,"status":"...","source":{"topic":"...","partition":N,"offset":N,"timestamp_ms":N}
 -- within its first 512 bytes; nothing else of it is read. What begins otherwise is not a result and is overwritten.
 -- Offsets and milliseconds stay below 2^53, where a Lua number is exact.
