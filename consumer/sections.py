@@ -15,12 +15,15 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     field_serializer,
+    field_validator,
 )
 
 from consumer.errors import SettingsInvalid
+from consumer.key_prefix import why_unfit
 from producer_tools.connections.settings import KafkaSecurity, RedisSecurity, Section
 from producer_tools.connections.values import (
     Addresses,
+    Impossible,
     ListeningHost,
     Model,
     OptionalText,
@@ -156,7 +159,8 @@ class RedisSettings(Section):
     security: RedisSecurity = RedisSecurity()
     """Encryption and credentials, beside what stands in the URL."""
     prefix: str = "score:"
-    """Key prefix; belongs to one (cluster, topic, group)."""
+    """Key prefix; belongs to one (cluster, topic, group). It neither begins with another deployment's prefix nor is the
+    beginning of one: beside `score:`, `score-v2:` and not `score:v2:`. Nor with `scorestream:`."""
     mode: RedisMode = RedisMode.REQUIRED
     """`required`: an offset is committed only after Redis took the result. `best_effort`: the topic is the record."""
     notify: RedisNotify = RedisNotify.PUBLISH
@@ -167,6 +171,15 @@ class RedisSettings(Section):
     """The most a request may ask for."""
     timeout_seconds: PositiveFloat = 2.0
     """Deadline of one round trip; after it the write is tried again."""
+
+    @field_validator("prefix")
+    @classmethod
+    def check_prefix(cls, prefix: str) -> str:
+        """Refuse one under which a request's id could reach a key of our own."""
+        if unfit := why_unfit(prefix):
+            found, _, fix = unfit.rpartition(": set ")
+            raise Impossible(found, f"set {fix}")
+        return prefix
 
 
 class RerankerSettings(Section):

@@ -84,6 +84,7 @@ class Worker:
             refuse(findings)
             log_warnings(findings)
             assert isinstance(kafka, KafkaFacts)
+            looked_at = self._clock.monotonic()
             model = await asyncio.to_thread(load_model, settings.engine)
             processors = await asyncio.to_thread(find_processors, settings.engine)
 
@@ -101,7 +102,10 @@ class Worker:
 
             scores = RedisScores(settings.redis)
             closing.push_async_callback(scores.close)
-            await scores.claim_prefix(kafka.prefix_owner(settings.kafka))
+            owner = kafka.prefix_owner(settings.kafka)
+            await scores.claim_prefix(owner, looked_at)
+            claiming = asyncio.create_task(scores.keep_claim(owner))
+            closing.callback(claiming.cancel)
             results = KafkaResultWriter(settings.kafka, _max_bytes(kafka, settings.kafka.result_topic))
             closing.push_async_callback(results.close)
             dead_letters = KafkaDeadLetterWriter(settings.kafka, _max_bytes(kafka, settings.kafka.dead_letter_topic))
@@ -134,7 +138,7 @@ class Worker:
             self._on_signals(self._stop)
             self._supervision.on_stop(self._asked_to_stop.set)
             starting.cancel()
-            await self._until_stopped(flow, source, engine, sampler)
+            await self._until_stopped(flow, source, engine, sampler, claiming)
         if source.not_left is not None:
             raise DependencyUnavailable("kafka", source.not_left)
         self._enter(Lifecycle.STOPPED)
@@ -155,13 +159,13 @@ class Worker:
         answerer = Answerer(tasks, ModelIdentity(card.served_names[0], card.revision, card.fingerprint), answer_limits)
         return Flow(ports, preparer, answerer, settings, self._clock)
 
-    async def _until_stopped(self, flow: Flow, source: KafkaSource, engine: ScoringEngine, sampler: Sampler) -> None:
-        """Run until asked to stop, then drain; whatever fails before the end of that is raised."""
+    async def _until_stopped(
+        self, flow: Flow, source: KafkaSource, engine: ScoringEngine, sampler: Sampler, *begun: asyncio.Task[None]
+    ) -> None:
+        """Run until asked to stop, then drain; whatever fails before the end of that is raised, also of `begun`."""
         running = asyncio.create_task(flow.run())
-        beside = [
-            asyncio.create_task(work)
-            for work in (self._look(flow), self._ping(flow, engine), self._progress(flow, source), sampler.run())
-        ]
+        works = (self._look(flow), self._ping(flow, engine), self._progress(flow, source), sampler.run())
+        beside = [*begun, *(asyncio.create_task(work) for work in works)]
         self._enter(Lifecycle.RUNNING)
         stopping = asyncio.create_task(self._asked_to_stop.wait())
         try:

@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from math import inf
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import AuthenticationError, DataError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from consumer.adapters.redis_claim import RedisClaim, read_claims
+from consumer.adapters.redis_errors import mapped_errors
 from consumer.adapters.redis_script import script_of
-from consumer.errors import DependencyUnavailable, SettingsInvalid
+from consumer.errors import SettingsInvalid
+from consumer.key_prefix import CLAIMS_KEY, owner_key
 from consumer.records import ScoreEntry
 from consumer.sections import RedisSettings
-from consumer.startup import RedisFacts, RedisRefused, Unreachable, check_prefix, owner_key, refuse
+from consumer.startup import PrefixClaim, RedisFacts, RedisRefused, Unreachable
 from producer_tools.connections.files import Unusable
 from producer_tools.connections.redis import RedisClient, RedisServer
-from producer_tools.connections.redis_refusal import why_refused
+from producer_tools.connections.redis_refusal import unknown_command, why_refused, words_of
 
-_CLAIM_SECONDS = 10.0
-"""Between two claims of the prefix."""
 _RIGHTS = """
-local forbidden = {}
-local commands = {{'GETRANGE', KEYS[1], 0, 511}, {'SET', KEYS[1], '', 'EX', 1}, {ARGV[1], KEYS[1], ''}}
+local forbidden, id, claims, owner = {}, KEYS[1], ARGV[2], ARGV[3]
+local commands = {
+  {'GETRANGE', id, 0, 511}, {'SET', id, '', 'EX', 1}, {ARGV[1], id, ''},
+  {'HGET', claims, ''}, {'HGETALL', claims}, {'HSET', claims, '', ''}, {'HDEL', claims, ''}, {'TIME'},
+  {'GET', owner}, {'SET', owner, ''},
+}
 for _, command in ipairs(redis.acl_check_cmd and commands or {}) do
-  if command[1] ~= 'OFF' and not redis.acl_check_cmd(unpack(command)) then
-    table.insert(forbidden, command[1])
+  if command[1] ~= 'OFF' then
+    local known, allowed = pcall(redis.acl_check_cmd, unpack(command))
+    if not known then
+      return redis.error_reply("ERR unknown command '" .. command[1] .. "'")
+    end
+    if not allowed then
+      table.insert(forbidden, {command[1], command[2] or ''})
+    end
   end
 end
 return forbidden
 """
-"""Which of the commands that the script uses this user may not run. Redis 7 and newer can say."""
+"""Which of the commands that the scripts use this user may not run, and on which key. Redis 7 and newer can say."""
 _SCRIPT = Path(__file__).with_suffix(".lua").read_text(encoding="ascii")
 
 
 class RedisScores:
-    """A `ScoreStore` on Redis 6.2 or newer.
+    """A `ScoreStore` on Redis 5.0 or newer.
 
     Retries are the caller's, save one on a new connection; `timeout_seconds` covers a whole write, connecting included.
     """
@@ -49,22 +57,18 @@ class RedisScores:
         self._settings = settings
         self._client = _client(settings)
         self._script = script_of(self._client, _SCRIPT)
-        self._owner: str | None = None
-        self._claim_again_at = inf
+        self._claim = RedisClaim(self._client, settings)
         self._prefix = settings.prefix.encode()
 
     async def write(self, entries: Sequence[ScoreEntry]) -> int:
         """Write what the fence allows, publish all; returns how many writes were refused.
 
         Raises DependencyUnavailable; then any of the entries may be written, and all can be written again. Raises
-        SettingsInvalid when Redis does not take the user or password of the settings any more, or somebody else has
-        claimed the prefix: trying again cannot help.
+        SettingsInvalid when Redis does not take the user or password of the settings any more.
         """
-        if self._owner is not None and monotonic() >= self._claim_again_at:
-            await self.claim_prefix(self._owner)
         notify = self._settings.notify.value.upper().encode()
         calls = [(self._prefix + entry.id.encode(), (entry.value, _fence_argument(entry))) for entry in entries]
-        with _mapped_errors(self._settings):
+        with mapped_errors(self._settings):
             async with asyncio.timeout(self._settings.timeout_seconds):
                 try:
                     return await self._script.run(notify, calls)
@@ -74,18 +78,13 @@ class RedisScores:
                         raise
                 return await self._script.run(notify, calls)
 
-    async def claim_prefix(self, owner: str) -> None:
-        """Claim the key prefix for `owner`, from now on. Raises SettingsInvalid when somebody else has it.
+    async def claim_prefix(self, owner: str, looked_at: float) -> None:
+        """Claim the key prefix for `owner`; see RedisClaim.take."""
+        await self._claim.take(owner, looked_at)
 
-        Redis may lose the claim, when it comes back empty: it is made again now and then.
-        """
-        key = owner_key(self._settings.prefix)
-        with _mapped_errors(self._settings):
-            async with asyncio.timeout(self._settings.timeout_seconds):
-                await self._client.set(key, owner, nx=True)
-                holder = await self._client.get(key)
-        refuse([check_prefix(self._settings.prefix, owner, _text(holder))])
-        self._owner, self._claim_again_at = owner, monotonic() + _CLAIM_SECONDS
+    async def keep_claim(self, owner: str) -> NoReturn:
+        """Keep it while the worker runs; see RedisClaim.keep."""
+        await self._claim.keep(owner)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -94,34 +93,71 @@ class RedisScores:
 
 async def read_facts(settings: RedisSettings) -> RedisFacts | RedisRefused | Unreachable:
     """What Redis is, or how it failed. Bounded; never raises."""
-    place = _server(settings).place
+    server = _server(settings)
     try:
-        client = _server(settings).connect(settings.timeout_seconds)
+        place = server.place
+        client = server.connect(settings.timeout_seconds)
     except Unusable as unusable:
         return Unreachable(f"redis.url, redis.security: {unusable}", "see docs/secure.md for URLs and files")
+    forbidden: tuple[tuple[str, str], ...] = ()
+    claims: list[PrefixClaim] | None = None
     try:
         async with asyncio.timeout(settings.timeout_seconds):
             servers = await _information(client)
-            holder = await client.get(owner_key(settings.prefix))
-            forbidden = await client.register_script(_RIGHTS)(
-                keys=[f"{settings.prefix}id"], args=[settings.notify.value.upper()]
-            )
+            if _is_what_the_url_says(client, servers[0]):
+                forbidden = await _forbidden(client, settings)
+                claims = await read_claims(client, settings.prefix) if _claims_readable(forbidden) else None
     except (AuthenticationError, ResponseError) as error:
-        return RedisRefused(f"{place}: {error}")
+        return _refused(place, error)
     except (RedisError, OSError) as error:
-        refusal = why_refused(error, _server(settings), settings.timeout_seconds)
+        refusal = why_refused(error, server, settings.timeout_seconds)
         return Unreachable(f"{place}: {refusal.found}", refusal.fix)
     finally:
         await client.aclose()
+    limited = [one for one in servers if one.get("maxmemory")]
     return RedisFacts(
-        version=str(servers[0]["redis_version"]),
-        prefix_owner=_text(holder),
-        max_memory_bytes=sum(int(one.get("maxmemory", 0)) for one in servers),
+        version=str(servers[0].get("redis_version", "unknown")),
+        claims=None if claims is None else tuple(claims),
+        max_memory_bytes=sum(int(one["maxmemory"]) for one in limited),
+        own_memory_bytes=sum(int(one.get("used_memory_startup", 0)) for one in limited),
+        free_memory_bytes=min(
+            (int(one["maxmemory"]) - int(one.get("used_memory", 0)) for one in limited), default=None
+        ),
         eviction_policy=str(servers[0].get("maxmemory_policy", "unknown")),
-        forbidden=tuple(command.decode() for command in forbidden),
+        forbidden=forbidden,
         mode=str(servers[0].get("redis_mode", "standalone")),
         role=str(servers[0].get("role", "master")),
     )
+
+
+def _is_what_the_url_says(client: RedisClient, server: dict[str, Any]) -> bool:
+    """A Sentinel knows no scripts, and a node of a cluster not every key; that it is one is what there is to say."""
+    mode = server.get("redis_mode", "standalone")
+    return mode == "standalone" or (mode == "cluster" and isinstance(client, RedisCluster))
+
+
+async def _forbidden(client: RedisClient, settings: RedisSettings) -> tuple[tuple[str, str], ...]:
+    """What this user may not run, and on which keys."""
+    result = f"{settings.prefix}id"
+    notify = settings.notify.value.upper()
+    script = client.register_script(_RIGHTS)
+    found = await script(keys=[result], args=[notify, CLAIMS_KEY, owner_key(settings.prefix)])
+    told = ((command.decode(), key.decode()) for command, key in found)
+    return tuple((command, f"{settings.prefix}*" if key == result else key) for command, key in told)
+
+
+def _claims_readable(forbidden: tuple[tuple[str, str], ...]) -> bool:
+    return not {"HGETALL", "TIME", "GET"} & {command for command, _ in forbidden}
+
+
+def _refused(place: str, error: Exception) -> RedisRefused:
+    command = unknown_command(error)
+    if command is None:
+        return RedisRefused(f"{place}: {words_of(error)}")
+    fix = (
+        f"have Redis, or the proxy in front of it, take {command}: docs/secure.md has the commands that a worker needs"
+    )
+    return RedisRefused(f"{place}: does not know the command {command}", fix)
 
 
 def _fence_argument(entry: ScoreEntry) -> bytes:
@@ -149,26 +185,3 @@ async def _information(client: RedisClient) -> list[dict[str, Any]]:
     if isinstance(client, RedisCluster):
         return list((await client.info(target_nodes=RedisCluster.PRIMARIES)).values())
     return [await client.info()]
-
-
-def _text(value: bytes | str | None) -> str | None:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-@contextmanager
-def _mapped_errors(settings: RedisSettings) -> Iterator[None]:
-    try:
-        yield
-    except DataError:
-        raise  # Arguments that no Redis takes: a bug, not an outage.
-    except AuthenticationError as error:
-        if settings.security.password_file is not None:
-            # The file may get the new one any moment.
-            raise DependencyUnavailable("redis", f"refuses its user or password ({error})") from error
-        raise SettingsInvalid(
-            f"redis.url: Redis refuses its user or password ({error}): set the present ones"
-        ) from error
-    except TimeoutError as error:
-        raise DependencyUnavailable("redis", f"no answer in {settings.timeout_seconds:g} s") from error
-    except (RedisError, OSError) as error:
-        raise DependencyUnavailable("redis", str(error) or repr(error)) from error

@@ -9,6 +9,7 @@ from consumer.startup.facts import (
     GroupFacts,
     GroupMember,
     KafkaFacts,
+    PrefixClaim,
     RedisFacts,
     RedisRefused,
     Right,
@@ -16,7 +17,7 @@ from consumer.startup.facts import (
     Unreachable,
 )
 from consumer.startup.kafka import CODECS, check_codecs, check_kafka, group_fix, group_taken
-from consumer.startup.redis import check_prefix, check_redis, owner_key
+from consumer.startup.redis import check_prefix, check_redis
 
 __all__ = [
     "CLIENT_ID",
@@ -26,6 +27,7 @@ __all__ = [
     "GroupMember",
     "KafkaFacts",
     "Level",
+    "PrefixClaim",
     "RedisFacts",
     "RedisRefused",
     "Right",
@@ -37,7 +39,6 @@ __all__ = [
     "check_redis",
     "group_fix",
     "group_taken",
-    "owner_key",
     "refuse",
     "worst",
 ]

@@ -14,6 +14,7 @@ __all__ = [
     "GroupFacts",
     "GroupMember",
     "KafkaFacts",
+    "PrefixClaim",
     "RedisFacts",
     "RedisRefused",
     "Right",
@@ -111,18 +112,31 @@ class KafkaFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixClaim:
+    """Who claims a key prefix. `seen_seconds`: ago, that one of its workers was there; None where that is not known."""
+
+    prefix: str
+    owner: str
+    seen_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RedisFacts:
-    """Redis as it is. `prefix_owner`: who claimed the key prefix, None when nobody did.
+    """Redis as it is. `claims`: of all key prefixes, None where they cannot be read.
 
     `max_memory_bytes`: 0 where there is no limit; of all primaries of a cluster.
     """
 
     version: str
-    prefix_owner: str | None
+    claims: tuple[PrefixClaim, ...] | None = ()
     max_memory_bytes: int = 0
+    own_memory_bytes: int = 0
+    """What Redis takes without any key; of all primaries of a cluster."""
+    free_memory_bytes: int | None = None
+    """What is left of maxmemory now, in the fullest primary; None where there is no limit."""
     eviction_policy: str = "unknown"
-    forbidden: tuple[str, ...] = ()
-    """Commands that the worker needs and its user may not run."""
+    forbidden: tuple[tuple[str, str], ...] = ()
+    """Commands that the worker needs and its user may not run, each with the key, or the keys, it needs it for."""
     mode: str = "standalone"
     """standalone, cluster or sentinel: what answers at the address."""
     role: str = "master"
@@ -134,3 +148,5 @@ class RedisRefused:
     """Redis answered and does not let us in, or not run what we need; `reason` in its own words."""
 
     reason: str
+    fix: str = ""
+    """Where it is not the user or his rights."""

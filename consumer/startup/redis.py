@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+from consumer.key_prefix import deletion, overlap
 from consumer.sections import RedisNotify
 from consumer.settings import Settings
-from consumer.startup.facts import Finding, KafkaFacts, RedisFacts, RedisRefused, Unreachable
+from consumer.startup.facts import Finding, KafkaFacts, PrefixClaim, RedisFacts, RedisRefused, Unreachable
 
+LOWEST_VERSION = (5, 0)
+"""Before it a script may not write once it has asked for the time."""
+FEW_REQUESTS = 10
+"""Per second: a Redis that holds the results of fewer is small for any worker, one without a GPU included."""
 TYPICAL_RESULT_BYTES = 1000
 """Of a result with one score, its key and Redis's own bookkeeping. A vector of 384 numbers takes about 4500."""
 
@@ -20,33 +28,56 @@ def check_redis(
         fix = facts.fix or "start Redis, or set redis.url to where it listens"
         return [Finding("redis.server", ok=False, found=facts.reason, fix=fix)]
     if isinstance(facts, RedisRefused):
-        fix = "set the user, password and database right, and give the user the rights of docs/secure.md"
+        fix = facts.fix or "set the user, password and database right, and give the user the rights of docs/secure.md"
         return [Finding("redis.server", ok=False, found=facts.reason, fix=fix)]
     findings = [
         _check_server(settings.redis.url.get_secret_value(), facts),
-        Finding("redis.memory", ok=True, found=_memory_arithmetic(settings, facts)),
+        _check_memory(settings, facts),
         *_check_rights(settings.redis.prefix, facts),
     ]
     if settings.redis.notify is RedisNotify.SPUBLISH and int(facts.version.split(".")[0]) < _SPUBLISH_SINCE:
         found = f"redis.notify is spublish, which Redis has since version {_SPUBLISH_SINCE}"
         findings.append(Finding("redis.notify", ok=False, found=found, fix="set redis.notify to publish"))
-    if isinstance(kafka, KafkaFacts):
+    if isinstance(kafka, KafkaFacts) and facts.claims is not None:
         owner = kafka.prefix_owner(settings.kafka)
-        findings.append(check_prefix(settings.redis.prefix, owner, facts.prefix_owner))
+        findings.append(check_prefix(settings.redis.prefix, owner, facts.claims))
     return findings
 
 
-def check_prefix(prefix: str, owner: str, claimed_by: str | None) -> Finding:
-    """Two deployments under one prefix overwrite each other's results; a shadow would overwrite production's."""
-    if claimed_by in (None, owner):
-        found = "free" if claimed_by is None else f"claimed by {owner}"
-        return Finding("redis.prefix", ok=True, found=f"{prefix} is {found}")
+def check_prefix(prefix: str, owner: str, claims: Sequence[PrefixClaim]) -> Finding:
+    """Two deployments whose keys can be the same overwrite each other's results; a shadow would, production's."""
+    near = [claim for claim in claims if overlap(prefix, claim.prefix)]
+    against = [claim for claim in near if (claim.prefix, claim.owner) != (prefix, owner)]
+    if not against:
+        return Finding("redis.prefix", ok=True, found=f"{prefix} is {f'claimed by {owner}' if near else 'free'}")
+    claim = against[0]
+    they = f"{_how_they_meet(prefix, claim.prefix)} is claimed by {claim.owner}{_seen(claim)}"
     return Finding(
         "redis.prefix",
         ok=False,
-        found=f"{prefix} is claimed by {claimed_by}, this worker is {owner}",
-        fix=f"set redis.prefix to another prefix; or, if {claimed_by} is no more: redis-cli DEL {owner_key(prefix)}",
+        found=f"{they}, this worker is {owner}",
+        fix="set redis.prefix to one that neither begins with another's nor is the beginning of it; or, if no worker "
+        f"of {claim.owner} runs with {claim.prefix} any more: {deletion(claim.prefix)}",
     )
+
+
+def _how_they_meet(prefix: str, claimed: str) -> str:
+    if prefix == claimed:
+        return prefix
+    longer, shorter = (prefix, claimed) if prefix.startswith(claimed) else (claimed, prefix)
+    rest = longer.removeprefix(shorter)
+    keys = f"the id {rest}x under {shorter} and the id x under {longer} are one key"
+    return f"{prefix} {'begins with' if longer is prefix else 'is the beginning of'} {claimed} ({keys}), which"
+
+
+def _seen(claim: PrefixClaim) -> str:
+    """When a worker of it was last there, in the unit that fits."""
+    if claim.seen_seconds is None:
+        return ""
+    for unit, seconds in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if claim.seen_seconds >= 2 * seconds:
+            return f" (last seen {claim.seen_seconds / seconds:.0f} {unit} ago)"
+    return f" (last seen {claim.seen_seconds:.0f} seconds ago)"
 
 
 def _check_server(url: str, facts: RedisFacts) -> Finding:
@@ -61,21 +92,51 @@ def _check_server(url: str, facts: RedisFacts) -> Finding:
     elif facts.role != "master":
         found = "a replica, which takes no writes"
         fix = "set redis.url to the master, or to the Sentinels: redis+sentinel://host:port,host:port/SERVICE/0"
+    elif (number := re.match(r"(\d+)\.(\d+)", facts.version)) and tuple(map(int, number.groups())) < LOWEST_VERSION:
+        lowest = ".".join(map(str, LOWEST_VERSION))
+        found = f"version {facts.version}, older than {lowest}"
+        fix = f"upgrade Redis to {lowest} or newer"
     return Finding("redis.server", ok=not fix, found=found, fix=fix)
 
 
 def _check_rights(prefix: str, facts: RedisFacts) -> list[Finding]:
     if not facts.forbidden:
         return []
-    commands = " ".join(f"+{command.lower()}" for command in facts.forbidden)
+    keys = dict.fromkeys(key for _, key in facts.forbidden if key)
+    commands = dict.fromkeys(command for command, _ in facts.forbidden)
+    patterns = [f"~{key}" for key in keys] + [f"&{prefix}*" for key in keys if key == f"{prefix}*"]
+    on = f" on {', '.join(keys)}" if keys else ""
     return [
         Finding(
             "redis.rights",
             ok=False,
-            found=f"the user may not run {', '.join(facts.forbidden)} on {prefix}*",
-            fix=f"ACL SETUSER with ~{prefix}* &{prefix}* {commands}",
+            found=f"the user may not run {', '.join(commands)}{on}",
+            fix=f"ACL SETUSER with {' '.join([*patterns, *(f'+{command.lower()}' for command in commands)])}",
         )
     ]
+
+
+def _check_memory(settings: Settings, facts: RedisFacts) -> Finding:
+    """Room for nothing is refused. Room for few requests, and none just now, is worth a warning: results expire."""
+    found = _memory_arithmetic(settings, facts)
+    megabytes = facts.max_memory_bytes / 1e6
+    if facts.max_memory_bytes == 0:
+        return Finding("redis.memory", ok=True, found=found)
+    if facts.max_memory_bytes <= facts.own_memory_bytes:
+        found = f"maxmemory is {megabytes:.1f} MB, which Redis takes for itself, so every write fails"
+        return Finding("redis.memory", ok=False, found=found, fix="raise maxmemory")
+    fix = ""
+    if facts.free_memory_bytes is not None and facts.free_memory_bytes <= 0 and facts.eviction_policy == "noeviction":
+        found, fix = f"full just now; {found}", "raise maxmemory, or lower redis.ttl_seconds"
+    elif _requests_per_second(settings, facts) < FEW_REQUESTS:
+        fix = f"raise maxmemory, or lower redis.ttl_seconds, if more than a few requests come (below {FEW_REQUESTS}/s)"
+    return Finding("redis.memory", ok=True, found=found, fix=fix)
+
+
+def _requests_per_second(settings: Settings, facts: RedisFacts) -> float:
+    """Whose results there is room for."""
+    room_bytes = facts.max_memory_bytes - facts.own_memory_bytes
+    return room_bytes / (settings.redis.ttl_seconds * TYPICAL_RESULT_BYTES)
 
 
 def _memory_arithmetic(settings: Settings, facts: RedisFacts) -> str:
@@ -87,18 +148,14 @@ def _memory_arithmetic(settings: Settings, facts: RedisFacts) -> str:
     )
     if facts.max_memory_bytes == 0:
         return f"{need}; there is no maxmemory, so the machine's memory is the limit"
-    rate = facts.max_memory_bytes / 1e6 / megabytes
+    rate = _requests_per_second(settings, facts)
+    enough = f"{rate:,.0f}" if rate >= 1 else f"{rate:.2f}"
     full = (
         "when it is full, writes fail and partitions are held"
         if facts.eviction_policy == "noeviction"
         else "when it is full, results go before their time"
     )
     return (
-        f"{need}; maxmemory is {facts.max_memory_bytes / 1e6:,.0f} MB, enough for {rate:,.0f} requests/s "
+        f"{need}; maxmemory is {facts.max_memory_bytes / 1e6:,.0f} MB, enough for {enough} requests/s "
         f"({facts.eviction_policy}: {full})"
     )
-
-
-def owner_key(prefix: str) -> str:
-    """The Redis key that names the owner of a key prefix."""
-    return f"scorestream:owner:{prefix}"

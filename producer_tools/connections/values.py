@@ -11,6 +11,9 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
+from producer_tools.connections import redis_url
+from producer_tools.connections.files import Unusable
+
 MAX_PORT = 65_535
 MAX_UNIX_PATH_BYTES = 107
 """Linux has 108 for a socket's path and the zero after it."""
@@ -110,16 +113,17 @@ def _web_address(url: str) -> str:
 
 
 def _redis_url(url: SecretStr) -> SecretStr:
-    """The scheme, and that ports are some; where the rest leads, the client finds out."""
-    scheme, found, rest = url.get_secret_value().partition("://")
+    """The scheme, and all that can be read of it; whether somebody answers there, the client finds out."""
+    scheme, found, _ = url.get_secret_value().partition("://")
     if not found or scheme.lower() not in REDIS_SCHEMES:
         raise Impossible(
             "it is no address of a Redis", f"begin it with {', '.join(f'{name}://' for name in REDIS_SCHEMES)}"
         )
-    if scheme.lower() == "unix":
-        return url
-    for host in _split(f"redis://{rest}").netloc.rpartition("@")[2].split(","):
-        _split(f"redis://{host}")
+    try:
+        redis_url.RedisUrl.read(url.get_secret_value())
+    except Unusable as unusable:
+        problem, _, fix = str(unusable).partition(": ")
+        raise Impossible(problem, fix or "write it as docs/secure.md has it") from None
     return url
 
 

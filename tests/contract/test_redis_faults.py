@@ -8,11 +8,10 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
-from consumer.adapters import redis_scores
 from consumer.adapters.redis_scores import RedisScores, read_facts
-from consumer.errors import DependencyUnavailable, SettingsInvalid
+from consumer.errors import DependencyUnavailable
 from consumer.sections import RedisNotify, RedisSettings
-from consumer.startup import RedisFacts, RedisRefused, Unreachable, owner_key
+from consumer.startup import RedisRefused, Unreachable
 from tests.contract.caches import PATIENCE_SECONDS, RedisCache, entry
 from tests.services.redis import RedisNode
 
@@ -45,33 +44,6 @@ async def test_notifications_can_be_sharded_or_off(redis_cache: RedisCache) -> N
         await redis_cache.store.write([entry("last")])
         assert await redis_cache.published(1) == [("last", "ok")]
         await store.close()
-
-
-async def test_a_prefix_belongs_to_one_owner(redis_cache: RedisCache) -> None:
-    await redis_cache.store.claim_prefix("cluster/topic/group")
-    await redis_cache.store.claim_prefix("cluster/topic/group")
-    key = owner_key(redis_cache.prefix)
-    with pytest.raises(SettingsInvalid, match=rf"cluster/topic/group.*redis-cli DEL {key}"):
-        await redis_cache.store.claim_prefix("cluster/topic/shadow")
-    assert await redis_cache.client.get(key) == b"cluster/topic/group"
-    assert await redis_cache.client.ttl(key) == -1
-    facts = await read_facts(redis_cache.settings)
-    assert isinstance(facts, RedisFacts)
-    assert facts.prefix_owner == "cluster/topic/group"
-
-
-async def test_a_prefix_is_claimed_again_where_redis_came_back_empty(
-    redis_cache: RedisCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redis_scores, "_CLAIM_SECONDS", 0.0)
-    await redis_cache.store.claim_prefix("cluster/topic/group")
-    key = owner_key(redis_cache.prefix)
-    await redis_cache.client.delete(key)
-    await redis_cache.store.write([entry()])
-    assert await redis_cache.client.get(key) == b"cluster/topic/group"
-    await redis_cache.client.set(key, "cluster/topic/shadow")
-    with pytest.raises(SettingsInvalid, match="cluster/topic/shadow"):
-        await redis_cache.store.write([entry()])
 
 
 @pytest_asyncio.fixture
@@ -159,8 +131,3 @@ async def test_a_wrong_password_is_told_as_such_without_the_password(tmp_path: P
         assert f"127.0.0.1:{node.port}" in facts.reason
     finally:
         await node.stop()
-
-
-def test_a_url_that_is_none_names_the_setting() -> None:
-    with pytest.raises(SettingsInvalid, match=r"redis\.url"):
-        RedisScores(RedisSettings(url=SecretStr("redis+sentinel://somewhere")))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.errors import SettingsInvalid
+from consumer.key_prefix import CLAIMS_KEY
 from consumer.sections import EngineKind, EngineSettings, KafkaSettings, RedisNotify, RedisSettings, WorkersSettings
 from consumer.settings import Settings, load_settings
 from consumer.startup import (
@@ -13,6 +14,7 @@ from consumer.startup import (
     GroupMember,
     KafkaFacts,
     Level,
+    PrefixClaim,
     RedisFacts,
     RedisRefused,
     Right,
@@ -28,7 +30,7 @@ SETTINGS = Settings(engine=EngineSettings(kind=EngineKind.SCRIPTED))
 TOPIC = TopicFacts(partitions=8, cleanup_policy="delete", max_message_bytes=1_048_588)
 REQUESTS, RESULTS, DEAD = "score.requests", "score.results", "score.dead"
 GOOD = KafkaFacts("cluster", {REQUESTS: TOPIC, RESULTS: TOPIC, DEAD: TOPIC}, 6_000, 1_800_000)
-GOOD_REDIS = RedisFacts("7.0.15", None)
+GOOD_REDIS = RedisFacts("7.0.15")
 OWNER = "cluster/score.requests/scorestream"
 
 
@@ -174,7 +176,7 @@ def test_who_is_in_the_group_and_no_worker_is_named(group: GroupFacts, found: st
 def test_a_stranger_beside_workers_is_a_warning_for_another_worker_can_join() -> None:
     facts = replace(GOOD, group=GroupFacts("consumer", "sticky", (WORKER, STRANGERS[0])))
     [finding] = [one for one in check_kafka(SETTINGS, facts) if one.name == "kafka.group"]
-    assert finding.verdict == "warn"
+    assert finding.level is Level.WARN
     assert "billing-0 at 10.0.0.0" in finding.found
     assert "kafka.group_id" in finding.fix
 
@@ -189,19 +191,19 @@ def test_a_stranger_beside_workers_is_a_warning_for_another_worker_can_join() ->
 )
 def test_a_group_of_workers_or_of_nobody_is_in_order(group: GroupFacts, found: str) -> None:
     [finding] = [one for one in check_kafka(SETTINGS, replace(GOOD, group=group)) if one.name == "kafka.group"]
-    assert (finding.verdict.strip(), finding.found) == ("ok", f"scorestream has {found}")
+    assert (finding.level, finding.found) == (Level.OK, f"scorestream has {found}")
 
 
 def test_a_group_that_may_not_be_seen_is_a_warning() -> None:
     [finding] = [one for one in check_kafka(SETTINGS, replace(GOOD, group=None)) if one.name == "kafka.group"]
-    assert finding.verdict == "warn"
+    assert finding.level is Level.WARN
     assert "--operation Describe --group scorestream" in finding.fix
 
 
 def test_a_cleanup_policy_that_may_not_be_read_is_a_warning() -> None:
     findings = check_kafka(SETTINGS, with_topic(REQUESTS, replace(TOPIC, cleanup_policy=None)))
     [warning] = [finding for finding in findings if finding.ok and finding.fix]
-    assert (warning.name, warning.verdict) == ("kafka.request_topic.cleanup_policy", "warn")
+    assert (warning.name, warning.level) == ("kafka.request_topic.cleanup_policy", Level.WARN)
     assert "were score.requests compacted, requests would be lost" in warning.found
     assert "--operation DescribeConfigs --topic score.requests" in warning.fix
 
@@ -225,12 +227,31 @@ def test_missing_codecs_are_named() -> None:
         (replace(GOOD_REDIS, role="slave"), "redis.server", "a replica", "redis+sentinel://"),
         (replace(GOOD_REDIS, mode="cluster"), "redis.server", "a node of a cluster", "redis+cluster://"),
         (replace(GOOD_REDIS, mode="sentinel"), "redis.server", "a Sentinel", "redis+sentinel://"),
-        (replace(GOOD_REDIS, forbidden=("SET", "PUBLISH")), "redis.rights", "SET, PUBLISH", "+set +publish"),
         (
-            RedisFacts("7.0.15", "other/topic/group"),
+            replace(GOOD_REDIS, forbidden=(("SET", "score:*"), ("PUBLISH", "score:*"))),
+            "redis.rights",
+            "SET, PUBLISH on score:*",
+            "~score:* &score:* +set +publish",
+        ),
+        (
+            replace(GOOD_REDIS, forbidden=(("HSET", CLAIMS_KEY), ("TIME", "")), claims=None),
+            "redis.rights",
+            "HSET, TIME on scorestream:prefixes",
+            "~scorestream:prefixes +hset +time",
+        ),
+        (RedisRefused("redis:6379: no EVALSHA", "have it take EVALSHA"), "redis.server", "no EVALSHA", "take EVALSHA"),
+        (replace(GOOD_REDIS, version="4.0.14"), "redis.server", "4.0.14, older than 5.0", "upgrade Redis to 5.0"),
+        (
+            RedisFacts("7.0.15", (PrefixClaim("score:", "other/topic/group", 7.0),)),
             "redis.prefix",
-            "other/topic/group",
-            "DEL scorestream:owner:score:",
+            "score: is claimed by other/topic/group (last seen 7 seconds ago)",
+            "HDEL scorestream:prefixes score:; redis-cli DEL scorestream:owner:score:",
+        ),
+        (
+            replace(GOOD_REDIS, max_memory_bytes=800_000, own_memory_bytes=900_000),
+            "redis.memory",
+            "every write fails",
+            "raise maxmemory",
         ),
     ],
 )
@@ -244,18 +265,18 @@ def test_each_redis_fault_is_one_finding_with_its_fix(
 
 
 def test_the_owner_may_come_back_to_its_prefix() -> None:
-    assert failed(check_redis(SETTINGS, RedisFacts("7.0.15", OWNER), GOOD)) == {}
+    assert failed(check_redis(SETTINGS, RedisFacts("7.0.15", (PrefixClaim("score:", OWNER),)), GOOD)) == {}
 
 
 def test_without_a_cluster_nobody_can_say_whose_prefix_it_is() -> None:
-    findings = check_redis(SETTINGS, RedisFacts("7.0.15", "other"), Unreachable("down"))
+    findings = check_redis(SETTINGS, RedisFacts("7.0.15", (PrefixClaim("score:", "other"),)), Unreachable("down"))
     assert [finding.name for finding in findings] == ["redis.server", "redis.memory"]
 
 
 @pytest.mark.parametrize(("version", "refused"), [("6.2.14", True), ("7.0.0", False), ("8.2.1", False)])
 def test_sharded_notifications_need_a_redis_that_has_them(version: str, refused: bool) -> None:
     settings = SETTINGS.model_copy(update={"redis": RedisSettings(notify=RedisNotify.SPUBLISH)})
-    assert ("redis.notify" in failed(check_redis(settings, RedisFacts(version, None), GOOD))) is refused
+    assert ("redis.notify" in failed(check_redis(settings, RedisFacts(version), GOOD))) is refused
 
 
 def test_a_refusal_lists_every_fault_on_a_line_of_its_own() -> None:
@@ -274,12 +295,34 @@ def test_the_owner_names_cluster_topic_and_group() -> None:
 
 def test_memory_of_redis_is_put_beside_rate_times_ttl_times_size() -> None:
     settings = load_settings({"engine.kind": "scripted", "redis.ttl_seconds": 3600})
-    facts = RedisFacts("7.0", None, max_memory_bytes=360_000_000, eviction_policy="noeviction")
+    facts = RedisFacts("7.0", max_memory_bytes=360_000_000, eviction_policy="noeviction")
     [memory] = [
         one for one in check_redis(settings, facts, Unreachable("kafka:9092: refused")) if one.name == "redis.memory"
     ]
     assert "enough for 100 requests/s" in memory.found
     assert "writes fail" in memory.found
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "used", "policy", "level", "found"),
+    [
+        (2, 1, "noeviction", Level.WARN, "enough for 0.31 requests/s"),
+        (36, 1, "noeviction", Level.WARN, "enough for 10 requests/s"),
+        (37, 1, "noeviction", Level.OK, "enough for 10 requests/s"),
+        (370, 370, "noeviction", Level.WARN, "full just now"),
+        (370, 370, "volatile-ttl", Level.OK, "results go before their time"),
+        (0, 1, "noeviction", Level.OK, "there is no maxmemory"),
+    ],
+)
+def test_a_redis_with_little_room_is_worth_a_warning(
+    megabytes: int, used: int, policy: str, level: Level, found: str
+) -> None:
+    """Below 10 requests/s, results kept for their time; or none at all just now."""
+    facts = RedisFacts("7.0.15", (), megabytes * 10**6, 900_000, (megabytes - used) * 10**6, policy)
+    [memory] = [finding for finding in check_redis(SETTINGS, facts, GOOD) if finding.name == "redis.memory"]
+    assert memory.level is level
+    assert found in memory.found
+    assert bool(memory.fix) is (level is Level.WARN)
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,33 @@ async def test_a_shadow_does_not_overwrite_production(worker: Deployment) -> Non
     assert f"redis-cli DEL scorestream:owner:{worker.settings['redis.prefix']}" in shadow.tail()
 
 
+async def test_a_shadow_under_a_prefix_that_begins_with_productions_is_refused(worker: Deployment) -> None:
+    """Production's request v2:q1 would write over the shadow's q1; beside it, with a dash, it cannot."""
+    prefix = str(worker.settings["redis.prefix"])
+    shadow = WorkerProcess(
+        worker.folder, worker.settings | {"kafka.group_id": "shadow", "redis.prefix": f"{prefix}v2:"}
+    )
+    shadow.spawn()
+    assert await shadow.wait() == 2
+    assert f"{prefix}v2: begins with {prefix} (the id v2:x under {prefix} and the id x under" in shadow.tail()
+
+
+async def test_an_idle_owner_keeps_its_prefix_though_redis_lost_the_claim(worker: Deployment) -> None:
+    """A stranger is refused; the owner's own next worker is not."""
+    prefix = str(worker.settings["redis.prefix"])
+    await redis_cli(worker.redis, "HDEL", "scorestream:prefixes", prefix)
+    await redis_cli(worker.redis, "DEL", f"scorestream:owner:{prefix}")
+    stranger = WorkerProcess(worker.folder, worker.settings | {"kafka.group_id": "stranger"})
+    stranger.spawn()
+    assert await stranger.wait() == 2
+    assert f"redis-cli HDEL scorestream:prefixes {prefix}" in stranger.tail()
+    assert await worker.worker.stop() == 0
+    again = WorkerProcess(worker.folder, worker.settings)
+    await again.start()
+    assert await again.stop() == 0
+    await worker.worker.start()
+
+
 async def test_an_error_never_replaces_the_same_records_answer(
     kafka: KafkaNode, redis: RedisNode, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

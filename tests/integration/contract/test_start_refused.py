@@ -111,6 +111,22 @@ IMPOSSIBLE = [
         {"redis.prefix": "BASE.taken:"},
     ),
     Impossible(
+        "a key prefix that begins with another owner's",
+        ("BASE.taken:v2: begins with BASE.taken:", "somebody/else", "nor is the beginning of it"),
+        {"redis.prefix": "BASE.taken:v2:"},
+    ),
+    Impossible(
+        "a key prefix under which an id is the key of a claim",
+        ("redis.prefix: is 'scorestream:'", "set one that neither begins with scorestream:"),
+        {"redis.prefix": "scorestream:"},
+    ),
+    Impossible("no key prefix", ("redis.prefix: is ''", "as score:"), {"redis.prefix": ""}),
+    Impossible(
+        "a database of Redis by name",
+        ("redis.url: the URL's path is /cache", "a database is a number"),
+        {"redis.url": "redis://127.0.0.1:PORT/cache"},
+    ),
+    Impossible(
         "heartbeats too rare",
         ("kafka.heartbeat_interval_seconds is 20", "at most"),
         {"kafka.heartbeat_interval_seconds": 20},
@@ -177,7 +193,7 @@ async def attempts(kafka: KafkaNode, redis: RedisNode, tmp_path_factory: pytest.
     await create_topics(kafka.bootstrap_servers, {f"{base}.few": 2})
     await create_topics(kafka.bootstrap_servers, {f"{base}.compacted": 4}, {"cleanup.policy": "compact"})
     await create_topics(kafka.bootstrap_servers, {f"{base}.both": 4}, {"cleanup.policy": "compact,delete"})
-    await redis_cli(redis, "SET", f"scorestream:owner:{base}.taken:", "somebody/else")
+    await redis_cli(redis, "HSET", "scorestream:prefixes", f"{base}.taken:", "1 1 somebody/else")
     folder = tmp_path_factory.mktemp("refused")
     (folder / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"], **LLAMA_SIZES}))
     (folder / "unknown.yaml").write_text("kafka:\n  topic_of_requests: x\n")

@@ -62,13 +62,15 @@ async def test_the_documented_users_can_do_their_work_by_tls_and_nothing_else(se
     cache = cache_of(secured_redis)
     await users(secured_redis, cache.prefix)
     await cache.listen()
-    await cache.store.claim_prefix("cluster/topic/group")
+    await cache.store.claim_prefix("cluster/topic/group", 0.0)
+    await cache.store.claim_prefix("cluster/topic/group", 0.0)
     assert await cache.store.write([entry()]) == 0
     assert await cache.get("id") == entry().value
     assert await cache.published(1) == [("id", "ok")]
     facts = await read_facts(cache.settings)
     assert isinstance(facts, RedisFacts)
-    assert (facts.prefix_owner, facts.forbidden) == ("cluster/topic/group", ())
+    assert facts.forbidden == ()
+    assert [(claim.prefix, claim.owner) for claim in facts.claims or ()] == [(cache.prefix, "cluster/topic/group")]
     with pytest.raises(NoPermissionError):
         await cache.put_foreign("id", b"the reader's")
     with pytest.raises(NoPermissionError):
@@ -82,7 +84,15 @@ async def test_a_right_that_lacks_is_named(secured_redis: SecuredRedis) -> None:
     await secured_redis.administer("ACL", "SETUSER", "worker", "-publish", "-set")
     facts = await read_facts(cache.settings)
     assert isinstance(facts, RedisFacts)
-    assert facts.forbidden == ("SET", "PUBLISH")
+    results, owner = f"{cache.prefix}*", f"scorestream:owner:{cache.prefix}"
+    assert facts.forbidden == (("SET", results), ("PUBLISH", results), ("SET", owner))
+    rules = ("ACL", "SETUSER", "worker", "resetkeys", f"~{results}", f"~{owner}", "+publish", "+set", "-time")
+    await secured_redis.administer(*rules)
+    facts = await read_facts(cache.settings)
+    assert isinstance(facts, RedisFacts)
+    assert facts.claims is None, "they cannot be read"
+    commands = ("HGET", "HGETALL", "HSET", "HDEL")
+    assert facts.forbidden == (*((command, "scorestream:prefixes") for command in commands), ("TIME", ""))
     await secured_redis.administer("ACL", "SETUSER", "worker", "-evalsha")
     refused = await read_facts(cache.settings)
     assert isinstance(refused, RedisRefused)
@@ -174,6 +184,7 @@ async def test_a_cluster_takes_a_chunk_over_all_its_nodes_and_tells_waiters_by_s
             for name in ("worker", "reader"):
                 await administrator.execute_command(*documented_user(name, cache.prefix, f"{name}-secret"))
                 await administrator.execute_command(*documented_cluster_user(name))
+    await cache.store.claim_prefix("cluster/topic/group", 0.0)
     sharded = RedisScores(cache.settings.model_copy(update={"notify": RedisNotify.SPUBLISH}))
     async with cache.client, cache.client.pubsub() as hints:
         await hints.ssubscribe(f"{cache.prefix}7")
@@ -215,10 +226,6 @@ async def test_when_a_node_of_a_cluster_freezes_the_store_writes_to_its_replica(
 @pytest.mark.parametrize(
     ("url", "security", "says"),
     [
-        ("redis+sentinel://a:26379", {}, "names no service"),
-        ("redis+cluster://a:6379/3", {}, "a cluster has number 0 only"),
-        ("unix+cluster:///tmp", {}, "scheme is not one of"),
-        ("rediss://a?ssl_cert_reqs=none", {}, "redis.security instead"),
         ("redis://a", {"ca_file": "ca.pem"}, "write rediss in place of redis"),
         ("redis://u:p@a", {"password": "p"}, "leave one out"),
         ("rediss://a", {"ca_file": "/no/such.pem"}, "/no/such.pem: No such file"),
