@@ -54,14 +54,15 @@ class Explanation(NamedTuple):
 
 _EXPLANATIONS: Mapping[ErrorCode, Explanation] = {
     ErrorCode.MALFORMED: Explanation(
-        "The value is not one JSON object, or not UTF-8, or null, and the message names the format where its bytes tell; or "
-        "the record cannot be read.",
+        "The value is not one JSON object, or not UTF-8, or null, and the message names the format where its bytes "
+        "tell; or the record cannot be read.",
         "Mend the producer: send plain JSON, without framing and compression of its own "
         "([from other tools](requests.md#from-other-tools)).",
     ),
     ErrorCode.SCHEMA: Explanation(
         "A field is missing, unknown, of another task, or has a wrong type or value; or the request is inside of an "
-        "envelope; or `timeout_ms` counts from a timestamp that is none. The message names it.",
+        "envelope; or `timeout_ms` counts from a timestamp that is none; or a header's name is not UTF-8. The message "
+        "names it.",
         "Mend the producer; `scorestream schema request` is what it must satisfy, [requests](requests.md) says it in "
         "words.",
     ),

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import struct
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
