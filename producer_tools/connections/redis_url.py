@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from producer_tools.connections.files import Unusable
 
-SCHEMES = "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster"
+SCHEMES = "redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster://, rediss+cluster://"
 _DEFAULT_PORTS = {"": 6379, "sentinel": 26379, "cluster": 6379}
 _UNREADABLE = (
     "the URL cannot be read: in a user or password write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23, [ as %5B, "
@@ -71,7 +71,7 @@ class RedisUrl:
             raise Unusable(_UNREADABLE) from None
         scheme, _, kind = parts.scheme.partition("+")
         if kind not in _DEFAULT_PORTS or scheme not in ({"redis", "rediss"} if kind else {"redis", "rediss", "unix"}):
-            raise Unusable(f"the URL's scheme is not one of {SCHEMES}")
+            raise Unusable(f"it is no address of a Redis: begin it with {SCHEMES}")
         # The path of a socket may hold one, where nothing stands before it.
         if parts.fragment or ("@" in parts.path and (parts.netloc or scheme != "unix")):
             raise Unusable(_UNREADABLE)

@@ -17,15 +17,6 @@ from producer_tools.connections.files import Unusable
 MAX_PORT = 65_535
 MAX_UNIX_PATH_BYTES = 107
 """Linux has 108 for a socket's path and the zero after it."""
-REDIS_SCHEMES = (
-    "redis",
-    "rediss",
-    "unix",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
-)
 _HOST = r"(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s\[\]:/@?#,]+)"
 _ADDRESS = re.compile(rf"{_HOST}:([0-9]+)")
 _JSON_LIST = re.compile(r'\s*\[\s*"')
@@ -113,12 +104,7 @@ def _web_address(url: str) -> str:
 
 
 def _redis_url(url: SecretStr) -> SecretStr:
-    """The scheme, and all that can be read of it; whether somebody answers there, the client finds out."""
-    scheme, found, _ = url.get_secret_value().partition("://")
-    if not found or scheme.lower() not in REDIS_SCHEMES:
-        raise Impossible(
-            "it is no address of a Redis", f"begin it with {', '.join(f'{name}://' for name in REDIS_SCHEMES)}"
-        )
+    """All that can be read of it; whether somebody answers there, the client finds out."""
     try:
         redis_url.RedisUrl.read(url.get_secret_value())
     except Unusable as unusable:

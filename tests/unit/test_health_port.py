@@ -83,7 +83,7 @@ async def test_the_process_that_has_the_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         found, text = await level(HealthSettings(port=taken.getsockname()[1]))
         assert found == "FAIL"
-        assert f"(process {os.getpid()}) listens on port {taken.getsockname()[1]} of 0.0.0.0" in text
+        assert f"(process {os.getpid()}) listens on port {taken.getsockname()[1]} of ::" in text
 
 
 async def test_an_address_of_another_machine_is_refused() -> None:

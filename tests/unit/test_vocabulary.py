@@ -69,6 +69,7 @@ def test_a_prompts_and_a_querys_own_tokens_count():
         ModelTokenizer(filled, token_vectors=vectors).check_vocabulary(7)
 
 
+@pytest.mark.usefixtures("weights_not_looked_at")
 def test_a_model_is_refused_before_its_engine_starts(tmp_path: Path):
     folder = model_folder(tmp_path, BERT | {"vocab_size": 6}, files=MEAN)
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "TokenizersBackend"}')

@@ -51,7 +51,7 @@ def test_what_is_meant_is_read(url: str, place: str, database: int, options: dic
         ("redis://h:x", "1 to 65535"),
         ("redis://a:1,b:2", "several hosts"),
         ("unix://", "names no socket"),
-        ("http://x", "scheme is not one of"),
+        ("http://x", "is no address of a Redis: begin it with redis:"),
         ("redis://h?protocol=3", "RESP2 is spoken"),
         ("redis://h?socket_timeout=5", "redis.timeout_seconds"),
         ("redis://h?decode_responses=1", "has decode_responses, which is not one of"),

@@ -13,6 +13,8 @@ from consumer.loading import load_model
 from consumer.sections import EngineSettings
 from tests.unit.model.folders import HEAD, model_folder
 
+pytestmark = pytest.mark.usefixtures("weights_not_looked_at")
+
 QUERY, DOCUMENT = "one two", "three four five"
 WORDS = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *QUERY.split()])}
 SPECIAL = [("[CLS]", WORDS["[CLS]"]), ("[SEP]", WORDS["[SEP]"])]

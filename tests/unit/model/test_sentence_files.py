@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, models
 
-from consumer.check import _check_model
+from consumer.check import check_model
 from consumer.model.card import ModelKind
 from consumer.sections import EngineSettings
 from consumer.settings import Settings
@@ -218,12 +218,13 @@ def test_vectors_that_are_compared_otherwise_than_by_cosine_are_given_and_not_co
     assert ("similarity_fn_name" in str(found.advice)) == (tasks == ("embed",))
 
 
+@pytest.mark.usefixtures("weights_not_looked_at")
 def test_check_warns_of_tasks_that_are_not_offered_because_of_the_measure(tmp_path: Path):
     folder = embedder(tmp_path, **{MODEL: {"similarity_fn_name": "dot"}})
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     tokenizer.save(str(folder / "tokenizer.json"))
     folder.joinpath("tokenizer_config.json").write_text('{"tokenizer_class": "TokenizersBackend"}')
     settings = Settings(engine=EngineSettings(model=str(folder), served_names=("m",)))
-    (tasks,) = [finding for finding in _check_model(settings) if finding.name == "model.tasks"]
+    (tasks,) = [finding for finding in check_model(settings) if finding.name == "model.tasks"]
     assert (tasks.ok, tasks.found) == (True, "['embed']")
     assert "similarity_fn_name" in tasks.fix
