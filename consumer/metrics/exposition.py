@@ -19,6 +19,7 @@ from consumer.metrics import surroundings
 from consumer.metrics.catalogue import METRICS
 from consumer.metrics.definition import Kind, Metric
 from consumer.metrics.meters import Distribution
+from consumer.metrics.processor_time import ProcessorTimes
 from consumer.metrics.readings import Observed, Reading, read_process, read_worker
 
 
@@ -33,6 +34,7 @@ class Exposition(Collector):
         self._health = health
         self._clock = clock
         self._build = Reading(surroundings.BUILD_INFO, (version("scorestream"), engine_version), 1)
+        self._processor = ProcessorTimes()
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -52,7 +54,7 @@ class Exposition(Collector):
 
     def _readings(self) -> Iterator[Reading]:
         yield self._build
-        yield from read_process(self._health, self._clock.monotonic())
+        yield from read_process(self._health, self._processor, self._clock.monotonic())
         if self.observed is not None:
             yield from read_worker(self.observed, self._clock)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from consumer.lane import Lane
 from consumer.metrics import surroundings, work
 from consumer.metrics.definition import Metric
 from consumer.metrics.meters import Calls, Distribution
+from consumer.metrics.processor_time import ProcessorTimes
 from consumer.metrics.sampler import Sampler
 from consumer.model.card import ModelCard
 from consumer.revival import RevivableEngine
@@ -42,7 +43,7 @@ class Observed:
     limits: LimitSettings
 
 
-def read_process(health: Health, now: float) -> Iterator[Reading]:
+def read_process(health: Health, processor: ProcessorTimes, now: float) -> Iterator[Reading]:
     """From the first moment on. `now`: monotonic seconds."""
     not_live, not_ready = health.not_live(now), health.not_ready(now)
     yield Reading(surroundings.LIFECYCLE, (health.lifecycle.value,), 1)
@@ -50,6 +51,9 @@ def read_process(health: Health, now: float) -> Iterator[Reading]:
     yield Reading(surroundings.READY, (), not not_ready)
     for reason in (*not_live, *not_ready):
         yield Reading(surroundings.CONDITION, (reason.condition.value,), 1)
+    for part, time in processor.read().items():
+        yield Reading(work.PROCESSOR, (part,), time.running_seconds)
+        yield Reading(work.PROCESSOR_WAIT, (part,), time.waiting_seconds)
     yield Reading(work.LOOP_LAG, (), health.loop_lag_seconds)
     for (topic, partition), seconds in health.motionless_seconds():
         yield Reading(surroundings.MOTIONLESS, (topic, str(partition)), seconds)
@@ -81,6 +85,7 @@ def _work(observed: Observed) -> Iterator[Reading]:
     for outcome, ages in flow.telemetry.record_ages.items():
         yield Reading(work.RECORD_AGE, (outcome,), ages)
     yield Reading(work.WORK_WAITING, (), lag_records * sampler.seconds_per_record)
+    yield Reading(work.ACTIVITY, (activity(flow.ledger.lanes.values(), lag_records),), 1)
     yield Reading(work.RECEIVED, (), tally.received)
     yield Reading(work.ANSWERED, (), tally.answered)
     for code, count in tally.refused.items():
@@ -88,6 +93,14 @@ def _work(observed: Observed) -> Iterator[Reading]:
     for code, count in tally.dead_letters.items():
         yield Reading(work.DEAD_LETTERS, (code,), count)
     yield Reading(work.SKIPPED, (), observed.source.skipped_records)
+
+
+def activity(lanes: Iterable[Lane], lag_records: int) -> str:
+    """One of `work.ACTIVITIES`. `lag_records`: of all these lanes, as last read."""
+    with_records = [lane for lane in lanes if lane.items]
+    if with_records:
+        return "held" if all(lane.held_by for lane in with_records) else "working"
+    return "starved" if lag_records else "idle"
 
 
 def _time(flow: Flow) -> Iterator[Reading]:

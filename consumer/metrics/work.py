@@ -2,12 +2,14 @@
 
 from consumer.item import StageSeconds
 from consumer.metrics.definition import counter, gauge, histogram
+from consumer.metrics.processor_time import PROCESSOR_PARTS
 from schemas.errors import ErrorCode
 
 AGE_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 DURATION_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
+ACTIVITIES = ("working", "held", "starved", "idle")
 OUTCOMES = ("answered", "refused")
 STAGES = (*StageSeconds._fields, "write", "total")
 PARTS = ("prepare", "engine", "shape", "results", "dead_letters", "redis", "commit")
@@ -78,6 +80,32 @@ BUSY = counter(
     "Its rate is a share of one. engine near 1 is what you pay for. prepare near 1: the tokenizer is the limit, run "
     "more workers on the GPU. engine and prepare far below 1 with lag: look at the sinks and at held partitions.",
     part=PARTS,
+)
+PROCESSOR = counter(
+    "processor_seconds",
+    "Processor time of the worker's own process: of its event loop's thread, and of all other threads, of which the "
+    "tokenizer's are the most. Linux only. The engine's processes have their own.",
+    'Beside scorestream_busy_seconds_total{part="prepare"}: if that is near 1 and these threads compute as much, the '
+    "tokenizer is the limit; if they compute far less, see scorestream_processor_wait_seconds_total. event_loop near "
+    "1: run more workers.",
+    part=PROCESSOR_PARTS,
+)
+PROCESSOR_WAIT = counter(
+    "processor_wait_seconds",
+    "Time in which threads of the worker's own process were ready and no processor was free for them. Linux only; the "
+    "time in which a CPU limit stopped them is not in it.",
+    "Growing by more than a tenth of scorestream_processor_seconds_total: the machine has too few processors for its "
+    "workers. Ask for more, or run fewer workers on it.",
+    part=PROCESSOR_PARTS,
+)
+ACTIVITY = gauge(
+    "activity",
+    "What the worker does now; 1 for one of four. working: requests are in it and move. held: every partition that has "
+    "requests waits for a topic, Redis or the breaker. starved: nothing is in it although Kafka has requests for it. "
+    "idle: nothing is in it and there is nothing for it.",
+    "avg_over_time says the share of each. starved for more than seconds: Kafka does not deliver, see "
+    "scorestream_partition_unread_seconds. idle on some workers only: the partitions are not spread over all.",
+    activity=ACTIVITIES,
 )
 LOOP_LAG = gauge(
     "event_loop_lag_seconds",
@@ -170,7 +198,7 @@ GPU_MEMORY = gauge("gpu_memory_bytes", "Memory of the GPU.", "For the share that
 
 SECTIONS = {
     "The promise": (RECORD_AGE, WORK_WAITING, RECEIVED, ANSWERED, REFUSED, DEAD_LETTERS, SKIPPED),
-    "Where the time goes": (STAGE_DURATION, BUSY, LOOP_LAG),
+    "Where the time goes": (STAGE_DURATION, ACTIVITY, BUSY, PROCESSOR, PROCESSOR_WAIT, LOOP_LAG),
     "The engine": (
         ENGINE_SEQUENCES,
         ENGINE_SEQUENCES_LIMIT,

@@ -74,6 +74,27 @@ ROWS: dict[str, list[Panel]] = {
             [(f"avg by (part) (rate(scorestream_busy_seconds_total{{{S}}}[$__rate_interval]))", "{{part}}")],
         ),
         (
+            "Share of time by what a worker does",
+            "percentunit",
+            "starved: Kafka has requests and does not deliver them. idle: there are none.",
+            [(f"avg by (activity) (avg_over_time(scorestream_activity{{{S}}}[$__rate_interval]))", "{{activity}}")],
+        ),
+        (
+            "Processors of the worker's own process",
+            "short",
+            "Computing, and waiting for a free one; the engine's processes have their own.",
+            [
+                (f"sum by (part) (rate(scorestream_processor_seconds_total{{{S}}}[$__rate_interval]))", "{{part}}"),
+                (f"sum(rate(scorestream_processor_wait_seconds_total{{{S}}}[$__rate_interval]))", "waiting"),
+            ],
+        ),
+        (
+            "Partitions that receive nothing, by cause",
+            "s",
+            "starved: what may be read does not come. open_transaction: a producer has not ended its own.",
+            [(f"max by (cause) (scorestream_partition_unread_seconds{{{S}}})", "{{cause}}")],
+        ),
+        (
             "Stages of a request, p99",
             "s",
             "The one that grew is where to look.",

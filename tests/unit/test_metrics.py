@@ -23,7 +23,7 @@ UNITS = ("seconds", "bytes", "records", "sequences", "tokens", "ratio")
 WITHOUT_UNIT = {
     *("partitions", "partitions_held", "lifecycle", "live", "ready", "condition", "stall_fence_closed"),
     *("build_info", "model_info", "dead_letters", "breaker_opens", "lag_reads_failed", "rebalances", "commits"),
-    *("breaker_open_partitions",),
+    *("breaker_open_partitions", "activity"),
     *("sink_writes", "redis_refused_writes", "redis_lost_writes", "engine_deaths", "engine_restarts"),
 }
 """Counts of things that name themselves, and states."""
