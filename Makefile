@@ -25,7 +25,7 @@ BIN := .venv/bin
 FAST := not (kafka or redis or vllm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo bench test unit parity chaos lint docs kafka kafka-start chart-tools test-chart setup-demo setup-test clean
+.PHONY: lock help demo bench test unit parity chaos lint docs kafka kafka-start chart-tools test-chart setup-demo setup-test clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ docs: setup-test ## write the references in docs/, the chart's values and the co
 	@$(BIN)/python -m scripts.errors_reference
 	@$(BIN)/python -m scripts.chart
 	@$(BIN)/python -m schemas.export
+
+lock: ## write requirements.lock: the newest versions that fit pyproject.toml, for `make` to install with vLLM for CPU
+	@$(PYTHON) -m scripts.lock
 
 # Before the tests, so that no test's time limit pays for a download.
 kafka: setup-test ## fetch Apache Kafka; prints where its tools are

@@ -29,6 +29,8 @@ from scripts.uv import find_uv
 REPOSITORY = Path(__file__).resolve().parent.parent
 VENV = REPOSITORY / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
+LOCK = REPOSITORY / "requirements.lock"
+"""Versions of everything, with vLLM for CPU. vLLM for CUDA has needs of its own, another set for each release."""
 STAMP = VENV / "scorestream-setup.json"
 
 PYTHON_FROM, PYTHON_BELOW = (3, 11), (3, 15)
@@ -79,7 +81,7 @@ def groups_for(purpose: str) -> list[str]:
 
 def digest() -> str:
     """Of everything that decides what is installed."""
-    content = b"".join((REPOSITORY / name).read_bytes() for name in ("pyproject.toml", "scripts/setup.py"))
+    content = b"".join((REPOSITORY / name).read_bytes() for name in ("pyproject.toml", LOCK.name, "scripts/setup.py"))
     return hashlib.sha256(content).hexdigest()
 
 
@@ -94,6 +96,8 @@ def read_stamp() -> dict[str, Any]:
 def packages(engine: str, groups: list[str]) -> list[str]:
     """Arguments of `uv pip install`: this project with its extras, and the groups."""
     arguments = ["--editable", f".[{engine},demo]"]
+    if engine == "cpu":
+        arguments += ["--constraint", str(LOCK)]
     for group in groups:
         arguments += ["--group", group]
     return arguments

@@ -129,6 +129,9 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         {"config": {"redis": {"url": "redis:6379"}}},
         "config.redis.url does not begin with a scheme that the worker knows",
     ),
+    ({"config": {"redis": {"prefix": ""}}}, 'config.redis.prefix is "": set one that neither begins with scorestream:'),
+    ({"config": {"redis": {"prefix": "score"}}}, 'config.redis.prefix is "score": set one'),
+    ({"config": {"redis": {"prefix": "scorestream:x:"}}}, 'config.redis.prefix is "scorestream:x:": set one'),
     ({"config": {"health": {"port": 0}}}, "config.health.port is 0: set a port above 1023, because the kubelet asks"),
     (
         {"config": {"health": {"port": 80}}},

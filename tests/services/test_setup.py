@@ -37,7 +37,8 @@ class Checkout:
         self.bin = folder / "bin"
         self.bin.mkdir()
         shutil.copytree(REPOSITORY / "scripts", self.folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(REPOSITORY / "pyproject.toml", self.folder)
+        for file in ("pyproject.toml", "requirements.lock"):
+            shutil.copy(REPOSITORY / file, self.folder)
         self.pytorch_index_answers(yes=True)
         self.command("nvidia-smi", "#!/bin/sh\nexit 9\n")
 

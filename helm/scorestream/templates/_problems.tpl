@@ -56,6 +56,12 @@ config.{{ $setting }} is a secret, which everyone who may read ConfigMaps could 
 config.{{ $setting }} and existingSecrets.settings."{{ $setting }}" are both set: remove one of them
 {{- end }}
 {{- end }}
+{{- if hasKey (default dict .Values.config.redis) "prefix" }}
+{{- $prefix := toString .Values.config.redis.prefix }}
+{{- if or (hasPrefix "scorestream:" $prefix) (hasPrefix $prefix "scorestream:") }}
+config.redis.prefix is {{ quote $prefix }}: set one that neither begins with scorestream: nor is a beginning of it, such as score:, because a request's id could make it the key of a claim (docs/secure.md)
+{{- end }}
+{{- end }}
 {{- if eq (int $settings.health.port) 0 }}
 config.health.port is 0: set a port above 1023, because the kubelet asks there whether the worker lives
 {{- else if lt (int $settings.health.port) 1024 }}
