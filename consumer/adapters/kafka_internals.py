@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -93,26 +94,38 @@ async def commit_metadata(consumer: AIOKafkaConsumer, partitions: list[ClientPar
     return {TopicPartition(*partition): str(one.metadata) for partition, one in committed.items()}
 
 
-def follow_commits(consumer: AIOKafkaConsumer) -> set[asyncio.Task[None]]:
-    """The commits that were sent and are not answered, from now on. Call after start().
+@dataclass(slots=True)
+class SentCommits:
+    """The commits of one consumer. `unanswered`: those that were sent and have no answer yet.
+
+    `topic_unknown`: the last answer was that there is no such topic. That is the one refusal which the client tries
+    again for ever, as it does what a coordinator says that is loading, or moves.
+    """
+
+    unanswered: set[asyncio.Task[None]] = field(default_factory=set)
+    topic_unknown: bool = False
+
+
+def follow_commits(consumer: AIOKafkaConsumer) -> SentCommits:
+    """From now on. Call after start().
 
     A commit() that is cancelled leaves its request to itself: it goes on, nobody waits for its answer, and the event
     loop complains of the exception that nobody has retrieved.
     """
     coordinator = consumer._coordinator
     commit = coordinator._do_commit_offsets
-    sent: set[asyncio.Task[None]] = set()
+    sent = SentCommits()
 
     def answered(request: asyncio.Task[None]) -> None:
-        sent.discard(request)
-        if not request.cancelled():
-            request.exception()
+        sent.unanswered.discard(request)
+        failure = None if request.cancelled() else request.exception()
+        sent.topic_unknown = isinstance(failure, UnknownTopicOrPartitionError)
 
     async def followed(assignment: object, offsets: object) -> None:
         # The client makes a task of each, which it shields.
         request = asyncio.current_task()
         assert request is not None
-        sent.add(request)
+        sent.unanswered.add(request)
         request.add_done_callback(answered)
         await commit(assignment, offsets)
 

@@ -77,7 +77,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         self._member: tuple[int, str] | None = None
         self._hindrances = Hindrances()
         self._commits: set[asyncio.Task[None]] = set()
-        self._sent_commits: set[asyncio.Task[None]] = set()
+        self._sent_commits = kafka_internals.SentCommits()
         self._failure: Exception | None = None
         self._round: asyncio.Task[int] | None = None
         self.not_left: str | None = None
@@ -193,13 +193,17 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
                 if request.cancelled():
                     raise PartitionLost("the assignment ended before the broker took the commit")
                 request.result()
+        except Unanswered as late:
+            if self._sent_commits.topic_unknown:
+                raise DependencyUnavailable("kafka", "commit: the topic does not exist") from late
+            raise
         finally:
             request.cancel()
             self._commits.discard(request)
 
     async def _commit_after_the_last(self, wanted: Mapping[ClientPartition, tuple[int, str]]) -> None:
-        if self._sent_commits:
-            await asyncio.wait(self._sent_commits)
+        if self._sent_commits.unanswered:
+            await asyncio.wait(self._sent_commits.unanswered)
         await self._consumer.commit(wanted)
 
     async def leave(self) -> None:

@@ -219,9 +219,9 @@ async def test_while_a_commit_is_not_answered_none_follows_and_what_was_given_up
     own_kafka.freeze()
     with pytest.raises(Unanswered):
         await source.commit({place: 9})
-    assert len(source._sent_commits) == 1
+    assert len(source._sent_commits.unanswered) == 1
     await own_kafka.kill()
-    await wait_until(lambda: not source._sent_commits, "it has failed", BUSY_SECONDS)
+    await wait_until(lambda: not source._sent_commits.unanswered, "it has failed", BUSY_SECONDS)
     await source.leave()
     gc.collect()
     assert complaints == []
