@@ -33,15 +33,15 @@ def overlap(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
-def why_unfit(prefix: str) -> str | None:
-    """What is wrong with a prefix and what to do; None where nothing is."""
+def why_unfit(prefix: str) -> tuple[str, str] | None:
+    """What is wrong with a prefix, and what to do; None where nothing is."""
     if overlap(prefix, NAMESPACE):
         return (
-            f"is {prefix!r}, and a request's id could make it the key of a claim: set one that neither begins with "
-            f"{NAMESPACE} nor is a beginning of it, as score:"
+            f"under {prefix!r} a request's id could be the key of a claim",
+            f"set one that neither begins with {NAMESPACE} nor is a beginning of it, such as score:",
         )
     if any(unicodedata.category(character) == "Cc" for character in prefix):
-        return f"is {prefix!r}: set one without control characters"
+        return f"{prefix!r} has control characters", "set one without"
     return None
 
 

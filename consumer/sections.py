@@ -155,7 +155,7 @@ class RedisSettings(Section):
 
     url: RedisUrl = SecretStr("redis://127.0.0.1:6379/0")
     """redis://host:port/db, redis+sentinel://host:port,host:port/service/db, redis+cluster://host:port,host:port, each
-    encrypted as rediss://, or unix://path."""
+    encrypted as rediss://, or unix:///path."""
     security: RedisSecurity = RedisSecurity()
     """Encryption and credentials, beside what stands in the URL."""
     prefix: str = "score:"
@@ -177,8 +177,7 @@ class RedisSettings(Section):
     def check_prefix(cls, prefix: str) -> str:
         """Refuse one under which a request's id could reach a key of our own."""
         if unfit := why_unfit(prefix):
-            found, _, fix = unfit.rpartition(": set ")
-            raise Impossible(found, f"set {fix}")
+            raise Impossible(*unfit)
         return prefix
 
 

@@ -85,10 +85,11 @@ class Settings(FileSettings):
                 f"{2 * engine.window_sequences}), or one slow request idles the engine",
             )
         if limits.max_unpacked_bytes is not None and limits.max_unpacked_bytes > limits.room_for_one_bytes:
-            raise ValueError(
-                f"limits.max_unpacked_bytes is {limits.max_unpacked_bytes}: set it to at most "
-                f"{limits.room_for_one_bytes}, what limits.lane_memory_share of limits.memory_bytes has room for, "
-                "where a record in work weighs eleven times its bytes; or raise those"
+            raise _together(
+                "limits.max_unpacked_bytes",
+                limits.max_unpacked_bytes,
+                f"set it to at most {limits.room_for_one_bytes}, what limits.lane_memory_share of limits.memory_bytes "
+                "has room for, where a record in work weighs eleven times its bytes; or raise those",
             )
         if self.redis.ttl_seconds > self.redis.max_ttl_seconds:
             raise _together(

@@ -131,8 +131,7 @@ class Worker:
             )
             sampler = Sampler(flow, source.end_offsets, await asyncio.to_thread(gpu_reader), self._clock)
             self._exposition.observed = Observed(flow, engine, source, sampler, card, settings.limits)
-            await self._supervision.turn_to_join()
-            await source.join(flow.assigned, flow.revoked)
+            await self._join(source, flow, claiming)
 
             _collect_seldom()
             self._on_signals(self._stop)
@@ -142,6 +141,19 @@ class Worker:
         if source.not_left is not None:
             raise DependencyUnavailable("kafka", source.not_left)
         self._enter(Lifecycle.STOPPED)
+
+    async def _join(self, source: KafkaSource, flow: Flow, claiming: asyncio.Task[None]) -> None:
+        """When it is this worker's turn. Raises what ends the claim of the prefix meanwhile, and then does not join."""
+
+        async def join() -> None:
+            await self._supervision.turn_to_join()
+            await source.join(flow.assigned, flow.revoked)
+
+        joining = asyncio.create_task(join())
+        try:
+            await _first(joining, claiming)
+        finally:
+            joining.cancel()
 
     def _flow(
         self, ports: Ports, card: ModelCard, encoder: TextEncoder, tasks: Mapping[str, Task], kafka: KafkaFacts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,7 +35,7 @@ from consumer.errors import DependencyUnavailable, Hindrance, PartitionLost, Set
 from consumer.interfaces import Receive
 from consumer.records import Fetched, Standing, TopicPartition
 from consumer.sections import KafkaSettings
-from producer_tools.reading.fetches import MAX_UNPACKED_BYTES, Bounds, read_within
+from producer_tools.reading.fetches import MAX_UNPACKED_BYTES, Bounds, owes, read_within
 
 log = structlog.get_logger()
 
@@ -234,8 +235,15 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         return Standing.MEMBER if self._assignment_stands and self.counted_in() else Standing.REBALANCING
 
     def last_fetch(self, partition: TopicPartition) -> Fetched | None:
-        """What the broker last said of a partition; None until it has answered in this assignment, or not owned."""
-        return kafka_internals.last_fetch(self._consumer, partition)
+        """What the broker last said of a partition; None until it has answered in this assignment, or not owned.
+
+        While a record of it is being passed over, there is nothing else to read, as of now.
+        """
+        fetched = kafka_internals.last_fetch(self._consumer, partition)
+        if fetched is None or not owes(self._consumer, partition):
+            return fetched
+        position = kafka_internals.position(self._consumer, partition) or 0
+        return Fetched(round(time.time() * 1000), position, position)
 
     def failure(self) -> str | None:
         """What has ended the client, None while it works; `fetch` raises it, but is not called while all lanes wait."""

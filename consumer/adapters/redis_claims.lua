@@ -38,7 +38,9 @@ if own then
     if first == since and math.abs(now - seen) < SEEN_MS then
       return {since}
     end
-    return write(first)
+    -- The claim stands also where it cannot be renewed just now: a Redis that is full takes no writes.
+    redis.pcall('HSET', key, prefix, string.format('%.0f %.0f %s', first, now, owner))
+    return {first}
   end
 end
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from consumer.model.files import ModelFiles
-from consumer.model.sentence_files import MODEL, check_processing, modules_of, stated_object
+from consumer.model.sentence_files import MODEL, check_processing, stated_object
 from consumer.model.template import DOCUMENT, INSTRUCTION, QUERY, Template
 
 _PROBES = (" one ", "Two\n\n{{ 3 }}", "\n<four> & 'five'", "")
@@ -26,7 +26,7 @@ def template_of(files: ModelFiles) -> Template | None:
     """
     sentence = files.sentence_config()
     message = (sentence.get("modality_config") or {}).get("message")
-    modules = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules_of(files)]
+    modules = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in files.modules()]
     if not isinstance(message, Mapping) or modules not in (["Transformer", "LogitScore"], ["Transformer"]):
         return None
     output = (message.get("method", "forward"), message.get("method_output_name", "logits"))
@@ -92,7 +92,7 @@ def _check(files: ModelFiles, chat: _Chat, marked: str) -> None:
 
 def _answer_tokens(files: ModelFiles, tokenizer: Any) -> tuple[str | None, str | None]:
     """The relevant and the irrelevant token that LogitScore names, if there is one."""
-    for module in modules_of(files):
+    for module in files.modules():
         if str(module.get("type", "")).endswith(".LogitScore"):
             score = files.json(f"{module.get('path', '')}/config.json")
             ids = (score.get("true_token_id"), score.get("false_token_id"))

@@ -9,7 +9,7 @@ from consumer.model.candidate import Candidate, Family
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.dense import module_kind, projected_size
 from consumer.model.prompts import prompts_by_role
-from consumer.model.sentence_files import check_pooling, compares_by_cosine, modules_of, stated_object
+from consumer.model.sentence_files import check_pooling, compares_by_cosine, stated_object
 
 _ENCODERS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel")
 _LANGUAGE_MODELS = ("Qwen2ForCausalLM", "Qwen3ForCausalLM")
@@ -24,7 +24,7 @@ def _recognise(candidate: Candidate) -> ModelCard | None:
     files, causal = candidate.files, candidate.architecture in _DECODERS
     if not causal and candidate.architecture not in _ENCODERS:
         return None
-    modules = modules_of(files)
+    modules = files.modules()
     stated = _stated_pooling(candidate, modules)
     configured = _configured_pooling(candidate)
     if candidate.architecture in _LANGUAGE_MODELS and not (configured or stated):

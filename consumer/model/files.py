@@ -20,6 +20,7 @@ from consumer.model import weight_files
 _TOKENIZER = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.codes", "*.tiktoken", "*.jinja")
 _READ = ("*.json", "*.txt", "*.safetensors", "artifact.metadata", *_TOKENIZER)
 """All that the worker, vLLM and the tokenizer read; what a model is downloaded with, and what its identity is."""
+MODULES = "modules.json"
 _NOT_DOWNLOADED = ("onnx/*", "openvino/*", "original/*")
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 _SENTENCE_CONFIGS = tuple(
@@ -57,6 +58,13 @@ class ModelFiles:
         if not isinstance(config, dict) or not config:
             raise self.refuse("it has no readable config.json: name a Hugging Face model or a folder in its layout")
         return config
+
+    def modules(self) -> list[dict[str, Any]]:
+        """What modules.json names, in order; none where there is none. Raises SettingsInvalid for another form."""
+        modules = self.json(MODULES) or []
+        if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+            raise self.refuse(f"{MODULES} must be a list of objects")
+        return modules
 
     @property
     def sentence_config_name(self) -> str:
@@ -106,9 +114,8 @@ class ModelFiles:
 
     def _read(self) -> Iterator[Path]:
         """The files of the folder itself, and of the folders of its sentence-transformers modules."""
-        modules = self.json("modules.json") or []
         # The pooling's is read without modules.json, too.
-        folders = {"", "1_Pooling", *(str(module.get("path", "")) for module in modules)}
+        folders = {"", "1_Pooling", *(str(module.get("path", "")) for module in self.modules())}
         for folder in folders:
             for glob in _READ:
                 yield from (path for path in (self.folder / folder).glob(glob) if path.is_file())

@@ -15,7 +15,7 @@ from typing import Any
 from consumer.model.candidate import Candidate, Family
 from consumer.model.card import ModelCard, ModelKind, Scale
 from consumer.model.dense import module_kind, projected_size
-from consumer.model.sentence_files import MODEL, compares_by_cosine, modules_of, stated_object
+from consumer.model.sentence_files import MODEL, compares_by_cosine, stated_object
 from consumer.model.token_vectors import TokenVectors
 
 _COLBERT = "HF_ColBERT"
@@ -40,7 +40,7 @@ class _Stated:
 
 def _recognise(candidate: Candidate) -> ModelCard | None:
     files = candidate.files
-    modules = modules_of(files)
+    modules = files.modules()
     if candidate.architecture == _COLBERT:
         stated, size, dense = _colbert(candidate), _projection_rows(candidate), 0
     elif candidate.architecture in _BODIES and _is_pylate(stated_object(files, MODEL)):

@@ -8,14 +8,13 @@ base/model.py, and of PyLate's files multi_vector_encoder/model.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from consumer.model.card import ModelKind
-from consumer.model.files import ModelFiles
+from consumer.model.files import MODULES, ModelFiles
 
 MODEL = "config_sentence_transformers.json"
-MODULES = "modules.json"
 
 _PACKAGES = ("sentence_transformers.", "pylate.")
 """Whose modules are known; others bring code of their own."""
@@ -84,14 +83,6 @@ def stated_object(files: ModelFiles, name: str) -> Mapping[str, Any]:
     return stated
 
 
-def modules_of(files: ModelFiles) -> Sequence[Mapping[str, Any]]:
-    """Those of modules.json, in order; none where there is none. Raises SettingsInvalid for another form."""
-    modules = files.json(MODULES) or []
-    if not isinstance(modules, list) or not all(isinstance(module, Mapping) for module in modules):
-        raise files.refuse(f"{MODULES} must be a list of objects")
-    return modules
-
-
 def check_sentence_files(files: ModelFiles, config: Mapping[str, Any], kind: ModelKind) -> None:
     """Raises SettingsInvalid for what changes a model of this kind and is not read; `config`: as it is in force."""
     if kind is ModelKind.CUSTOM:
@@ -138,7 +129,7 @@ def compares_by_cosine(files: ModelFiles, *, length_1: bool) -> bool:
 
 
 def _check_modules(files: ModelFiles, kind: ModelKind) -> None:
-    for module in modules_of(files):
+    for module in files.modules():
         name, path = str(module.get("type", "")), str(module.get("path", ""))
         if not name.startswith(_PACKAGES):
             raise files.refuse(f"{MODULES} names {name!r}, code of its own, which is not run")

@@ -81,7 +81,7 @@ class RedisUrl:
         service = ""
         if scheme == "unix":
             path = ""
-            if not socket:
+            if not socket or parts.netloc.rpartition("@")[2]:
                 raise Unusable("the URL names no socket: write unix:///path/to/redis.sock")
         elif kind == "sentinel":
             service, _, path = path.partition("/")

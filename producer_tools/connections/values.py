@@ -117,7 +117,7 @@ def _split(url: str) -> SplitResult:
     """The parts of a URL. What is wrong with it is said without any of it: a password may be the reason."""
     try:
         parts = urlsplit(url)
-        port = 1 if "," in parts.netloc else parts.port
+        port = parts.port
     except ValueError:
         port = 0
     if port is not None and not port:

@@ -111,7 +111,6 @@ def _read_faulty(value: bytes) -> tuple[dict[str, Any], str | None]:
         return built
 
     parse = partial(json.loads, object_pairs_hook=build, parse_int=_bounded_int, parse_float=exact_number)
-    parse = partial(json.loads, object_pairs_hook=build, parse_int=_bounded_int, parse_float=exact_number)
     tree = _as_object(_parsed(text, parse))
     if duplicates:
         for name in ambiguous | {"metadata"}:  # whose meaning may be ambiguous further in

@@ -59,7 +59,7 @@ def test_prefixes_overlap_as_code_points_exactly_when_they_do_as_bytes(first: st
     ],
 )
 def test_a_prefix_that_reaches_our_keys_is_refused_with_the_settings(prefix: str) -> None:
-    with pytest.raises(SettingsInvalid, match=r"^redis\.prefix: is .*set one"):
+    with pytest.raises(SettingsInvalid, match=r"^redis\.prefix: .*set one"):
         load_settings({"engine.kind": "scripted", "redis.prefix": prefix})
 
 
