@@ -110,10 +110,13 @@ async def test_a_header_key_that_is_not_utf8_costs_its_record_alone(
         assert process.returncode == 0
     worker = WorkerProcess(tmp_path, worker_settings(kafka, redis, names))
     await worker.start()
-    results = await read_topic(kafka.bootstrap_servers, names["results"], 2)
+    results = await read_topic(kafka.bootstrap_servers, names["results"], 3)
     [letter] = await read_topic(kafka.bootstrap_servers, names["dead"], 1)
     assert await worker.stop() == 0
-    assert [json.loads(record.value)["id"] for record in results] == ["before", "after"]
+    answers = [json.loads(record.value) for record in results]
+    assert [(answer["id"], answer["status"]) for answer in answers] == [
+        *(("before", "ok"), ("bad", "error"), ("after", "ok")),
+    ]
     headers = dict(letter.headers)
-    assert headers["scorestream-error-code"] == b"malformed"
+    assert headers["scorestream-error-code"] == b"schema"
     assert headers["scorestream-source-offset"] == b"1"
