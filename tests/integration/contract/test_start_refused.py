@@ -117,10 +117,10 @@ IMPOSSIBLE = [
     ),
     Impossible(
         "a key prefix under which an id is the key of a claim",
-        ("redis.prefix: is 'scorestream:'", "set one that neither begins with scorestream:"),
+        ("redis.prefix: under 'scorestream:'", "set one that neither begins with scorestream:"),
         {"redis.prefix": "scorestream:"},
     ),
-    Impossible("no key prefix", ("redis.prefix: is ''", "as score:"), {"redis.prefix": ""}),
+    Impossible("no key prefix", ("redis.prefix: under ''", "as score:"), {"redis.prefix": ""}),
     Impossible(
         "a database of Redis by name",
         ("redis.url: the URL's path is /cache", "a database is a number"),
