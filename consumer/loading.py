@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from consumer.errors import SettingsInvalid
 from consumer.interfaces import Processor, ScoringEngine, TextEncoder
 from consumer.io_processors import chosen_io_processors, distribution_of
 from consumer.model.card import ModelCard, ModelKind, Scale
@@ -32,7 +33,14 @@ def load_model(engine: EngineSettings) -> LoadedModel:
     from consumer.model.weights import check_weights  # noqa: PLC0415 -- heavy
     from consumer.tokenization import load_tokenizer  # noqa: PLC0415 -- heavy
 
-    card = recognise(engine)
+    try:
+        card = recognise(engine)
+    except (AttributeError, TypeError) as broken:
+        # A value of another type than the file's format has; which one, the check that met it says.
+        raise SettingsInvalid(
+            f"engine.model is {engine.model}: one of its JSON files has a value of a wrong type ({broken}): correct "
+            "it, or save the model again"
+        ) from broken
     check_weights(engine, card)
     encoder = load_tokenizer(
         card.folder,

@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from consumer.errors import SettingsInvalid
 from consumer.model.card import ModelCard, ModelKind
 from consumer.model.files import ModelFiles
 from consumer.model.weight_files import Shape
 from consumer.sections import EngineSettings
+
+_NO_WEIGHTS = "dummy"
+"""vLLM fills the model with random numbers then."""
 
 _CLASSES = {"HF_ColBERT": "BertModel"}
 """Architecture -> transformers' class of the encoder, where it has another name."""
@@ -121,6 +125,8 @@ def _needed(card: ModelCard, model: Any, *, quantised: bool) -> Needed:
 
 def check_weights(engine: EngineSettings, card: ModelCard) -> None:
     """Raises SettingsInvalid, with the fix, unless all is there that the model computes with. Blocking, for seconds."""
+    if engine.args.get("load_format") == _NO_WEIGHTS:
+        raise SettingsInvalid(f"engine.args.load_format is {_NO_WEIGHTS}: remove it, because its scores are random")
     files = ModelFiles(engine.model, card.folder, card.revision)
     try:
         needed = needed_weights(card, files.config() | dict(engine.args.get("hf_overrides", {})))

@@ -229,3 +229,14 @@ def test_a_config_that_transformers_cannot_build_is_refused(tmp_path: Path) -> N
     config = json.loads((tmp_path / "m" / "config.json").read_text()) | {"num_attention_heads": 7}
     (tmp_path / "m" / "config.json").write_text(json.dumps(config))
     assert "cannot build it" in refusal(tmp_path / "m")
+
+
+def test_random_weights_are_refused() -> None:
+    said = refusal(minilm.minilm_embed(), args={"load_format": "dummy"})
+    assert said == "engine.args.load_format is dummy: remove it, because its scores are random"
+
+
+def test_a_value_of_a_wrong_type_is_a_refusal_that_names_the_model(tmp_path: Path) -> None:
+    folder = shutil.copytree(minilm.minilm_embed(), tmp_path / "m")
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": "256"}')
+    assert refusal(folder).startswith(f"engine.model is {folder}: one of its JSON files has a value of a wrong type")
